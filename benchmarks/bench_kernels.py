@@ -40,7 +40,7 @@ def measured(num_bytes):
 
 
 def row_of(dtype, num_bytes, copy_bytes_per_s):
-    from cudalens.kernels import compare_triton, fingerprint_triton
+    from cudalens.kernels import triton_kernels
     from cudalens.kernels.ceilings import median_s
     from cudalens.kernels.fingerprint import plain_bytes, split_words
 
@@ -48,8 +48,8 @@ def row_of(dtype, num_bytes, copy_bytes_per_s):
     b = a.clone()
     b[-1] += 1
     words = split_words(plain_bytes(a))
-    compare_s = median_s(lambda: compare_triton.begin(a, b))
-    fingerprint_s = median_s(lambda: fingerprint_triton.run(*words))
+    compare_s = median_s(lambda: triton_kernels.begin(a, b))
+    fingerprint_s = median_s(lambda: triton_kernels.run_fingerprint(*words))
     torch_s = median_s(lambda: by_torch(a, b))
     return {
         "dtype": str(dtype),

@@ -32,10 +32,10 @@ from cudalens.api.memory import memory_snapshot as memory_snapshot
 from cudalens.api.overhead import overhead as overhead
 from cudalens.api.plan import plan as plan
 from cudalens.api.profile import profile as profile
-from cudalens.api.runs import runs as runs
-from cudalens.api.step import step as step
+from cudalens.api.session import runs as runs
 from cudalens.api.try_fix import try_all as try_all
 from cudalens.api.try_fix import try_fix as try_fix
+from cudalens.api.watch import step as step
 from cudalens.api.watch import watch as watch
 from cudalens.device.inventory.discover import devices as devices
 from cudalens.errors import AssertionFailed as AssertionFailed

@@ -76,7 +76,7 @@ def _write_any_text() -> None:
 def _refuse(message: str, code: int, *, keeps_lines: bool = False) -> int:
     text = message if keeps_lines else " ".join(message.split())
     if not text.replace("\n", "").isprintable():  # a name from a file
-        from cudalens.views.foreign import clean_lines  # imports pandas: on first use
+        from cudalens.views.sections.model import clean_lines  # imports pandas: on first use
 
         text = clean_lines(text)
     with suppress(OSError):  # standard error may be full, and the exit code still counts

@@ -213,6 +213,8 @@ class ProfilerBusyError(ProfilerError):
     """Another profiler is active on this thread, or another tool holds CUPTI."""
 
 
-def invalid_choice(name: str, value: object, choices: Iterable[object]) -> ValueError:
-    """Return the ValueError for argument `name` with a `value` that is not one of `choices`."""
-    return ValueError(f"invalid value for {name}: {value!r}; expected one of {', '.join(map(repr, choices))}")
+def invalid_choice(
+    name: str, value: object, choices: Iterable[object], error: type[Exception] = ValueError
+) -> Exception:
+    """Return the `error` for argument `name` with a `value` that is not one of `choices`."""
+    return error(f"invalid value for {name}: {value!r}; expected one of {', '.join(map(repr, choices))}")

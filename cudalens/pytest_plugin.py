@@ -71,17 +71,13 @@ def cudasan(request: pytest.FixtureRequest) -> Generator[Sanitizer, None, None]:
     request.node.stash[_KEY] = sanitizer
     sanitizer.start()
     yield sanitizer
-    _record_suppressions(request.config, sanitizer)
-    with warnings.catch_warnings():  # a pattern may match in another test
-        warnings.simplefilter("ignore", SuppressionWarning)
-        sanitizer.__exit__(None, None, None)
-
-
-def _record_suppressions(config: pytest.Config, sanitizer: Sanitizer) -> None:
-    known = config.stash.setdefault(_SUPPRESSIONS, {})
+    known = request.config.stash.setdefault(_SUPPRESSIONS, {})
     unused = sanitizer.unused_suppressions()
     for pattern in sanitizer.suppressions:
         known[pattern] = known.get(pattern, False) or pattern not in unused
+    with warnings.catch_warnings():  # a pattern may match in another test
+        warnings.simplefilter("ignore", SuppressionWarning)
+        sanitizer.__exit__(None, None, None)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -27,7 +27,7 @@ METHODS = (
     "cudalens.frames.exploration",
     "cudalens.frames.ranks",
     "cudalens.frames.trace",
-    "cudalens.sanitizer.live.race_values",
+    "cudalens.sanitizer.live.streams",
     "cudalens.sanitizer.live.sanitize",
 )
 

@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.time.averages import STEP_NAME, averages
 from cudalens.analysis.time.groups import length, union
 from cudalens.frames.build import GPU_ACTIVITIES, RUNTIME_CATEGORIES, STEP_PREFIX
-from cudalens.frames.column_arrays import has_prefix, integers, is_category, map_texts
+from cudalens.frames.column_arrays import Bools, Ints, has_prefix, integers, is_category, map_texts
 
 if TYPE_CHECKING:
     from cudalens.frames import RunInfo, Trace
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _NUM_TOP: Final = 10
 _NOT_COSTS: Final = ("Trace", "overhead")

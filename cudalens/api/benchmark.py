@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cudalens.fixes.honest.certificate import Certificate
+    from cudalens.fixes.honest.checks import Certificate
 
 
 def benchmark(
@@ -24,7 +24,7 @@ def benchmark(
     every timed result of `b` is compared with `a`. Refused are, among others, cached and constant results, results that
     are right only when they are checked, work left on another stream or thread, inputs that are changed, a lower
     precision, replaced clocks, and times that the bytes or the operations do not allow;
-    ``cudalens.fixes.honest.certificate.CHEATS`` lists all. On a virtual device times are modelled.
+    ``cudalens.fixes.honest.checks.CHEATS`` lists all. On a virtual device times are modelled.
 
     ::
 

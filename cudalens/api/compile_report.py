@@ -53,7 +53,8 @@ class CompileReport(Shown):
 
         self.eager, self.compiled = eager.trace, compiled.trace
         self.breaks = _breaks_frame(log)
-        self.recompilations = _recompilations_frame(log)
+        rows = [(_place_text(item.place), item.function, list(item.guards)) for item in log.recompilations]
+        self.recompilations = pd.DataFrame(rows, columns=["place", "function", "guards"])
         self.kernels = _kernels_frame(compiled.trace, log)
         pairs = [(pair.first, pair.second, pair.reason) for pair in log.refused_fusions]
         self.refused_fusions = pd.DataFrame(pairs, columns=["first", "second", "reason"])
@@ -190,8 +191,7 @@ def _compiled(function: Callable[..., Any], mode: Mode, dynamic: bool | None) ->
 
     inductor: Any = torch._TorchCompileInductorWrapper
     backend = make_backend(inductor(mode, None, dynamic))
-    compiled: Any = torch.compile(function, backend=backend, dynamic=dynamic)
-    return compiled
+    return torch.compile(function, backend=backend, dynamic=dynamic)
 
 
 def _uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -227,11 +227,6 @@ def _breaks_frame(log: CompilerLog) -> pd.DataFrame:
         for item in log.breaks
     ]
     return pd.DataFrame(rows, columns=["place", "source", "function", "reason", "change"])
-
-
-def _recompilations_frame(log: CompilerLog) -> pd.DataFrame:
-    rows = [(_place_text(item.place), item.function, list(item.guards)) for item in log.recompilations]
-    return pd.DataFrame(rows, columns=["place", "function", "guards"])
 
 
 def _kernels_frame(trace: Trace, log: CompilerLog) -> pd.DataFrame:

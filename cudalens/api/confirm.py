@@ -15,15 +15,15 @@ from cudalens.errors import ExploreError
 from cudalens.frames.exploration import columns_of_race
 from cudalens.sanitizer import running
 from cudalens.sanitizer.engine import HOST, StreamId
+from cudalens.sanitizer.engine.races import describe, naming, stream_name
 from cudalens.sanitizer.live.streams import names_of_streams
 from cudalens.sanitizer.rerun import DEFAULT_LIMIT_S, DEFAULT_RUNS, Confirmer, Program, Spot, Suspect
-from cudalens.sanitizer.text import describe, naming, stream_name
 from cudalens.virtual import active
 
 if TYPE_CHECKING:
     from cudalens.frames.exploration import Exploration
     from cudalens.sanitizer import Access, Race
-    from cudalens.sanitizer.live.race_values import RaceValues
+    from cudalens.sanitizer.live.streams import RaceValues
 
 _VIRTUAL: Final = (
     "a virtual device computes values in the program's order, so equal values do not exclude a race; explore tries "

@@ -13,8 +13,7 @@ from cudalens.errors import ExploreError
 from cudalens.frames.exploration import columns_of_race
 from cudalens.virtual import active
 from cudalens.virtual.dispatch.dispatch_utils import below_modes
-from cudalens.virtual.explorer.conflicts import Pair, unordered_conflicts
-from cudalens.virtual.explorer.exploring import MAX_CONFLICTS, Explorer, Suspect
+from cudalens.virtual.explorer.exploring import MAX_CONFLICTS, Explorer, Pair, Suspect, unordered_conflicts
 from cudalens.virtual.explorer.op_log import OpLog
 from cudalens.virtual.explorer.outcomes import Output, outputs_of
 
@@ -181,8 +180,8 @@ def _items(name: str, value: Any) -> list[tuple[str, Any]]:
 
 def _lanes(log: OpLog) -> list[str]:
     from cudalens.sanitizer.engine import StreamId
+    from cudalens.sanitizer.engine.races import naming, stream_name
     from cudalens.sanitizer.live.streams import names_of_streams
-    from cudalens.sanitizer.text import naming, stream_name
 
     with naming(names_of_streams()):
         streams = [stream_name(StreamId(s.device.index, s.handle)) for _, s in sorted(log.streams.items())]
@@ -190,8 +189,8 @@ def _lanes(log: OpLog) -> list[str]:
 
 
 def _text(race: Race) -> str:
+    from cudalens.sanitizer.engine.races import describe, naming
     from cudalens.sanitizer.live.streams import names_of_streams
-    from cudalens.sanitizer.text import describe, naming
 
     with naming(names_of_streams()):
         return describe(race)

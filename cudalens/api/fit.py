@@ -27,7 +27,7 @@ class Fit(Shown):
             ``capacity_bytes``, bytes at the peak by category (``parameters_bytes`` ... ``cache_bytes``), ``line`` and
             ``operator`` at the peak, ``largest_batch`` (missing if the program takes no batch), ``stopped_by`` (the
             error that ended the search for it, after which it is the largest one found so far), ``step_ns`` and
-            its 80 % band ``step_low_ns``, ``step_high_ns`` (`cudalens.gpus.error_bands`), ``is_calibrated``.
+            its 80 % band ``step_low_ns``, ``step_high_ns`` (`cudalens.gpus.predict`), ``is_calibrated``.
         changes: A row for each device on which it does not fit and each change: ``device``, ``change``,
             ``saves_bytes``, ``total_bytes``, ``fits``, ``step_ns``, and ``error`` where the program fails with it.
     """
@@ -105,7 +105,7 @@ def fit(
 def _report(program: Program, spec: DeviceSpec, batch: int) -> dict[str, Any]:
     """Return the row of one device, with its `Run` and `DeviceSpec`."""
     from cudalens.gpus.constants import is_calibrated
-    from cudalens.gpus.error_bands import time_band
+    from cudalens.gpus.predict import time_band
 
     unlimited = program.measure(spec, batch)
     fitting = _fitting(program, spec, unlimited, batch)
@@ -182,7 +182,7 @@ def _may_fit(spec: DeviceSpec, run: Run) -> bool:
 
 def _changes(program: Program, row: dict[str, Any], batch: int) -> list[dict[str, Any]]:
     """Return what each change saves on a device on which the program does not fit; all together if none is enough."""
-    from cudalens.virtual.fit.changes import CHANGES, combined
+    from cudalens.virtual.fit.runs import CHANGES, combined
 
     found = [_change(program, row, batch, name, make) for name, make in CHANGES.items()]
     if not any(change["fits"] for change in found):

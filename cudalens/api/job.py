@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -21,10 +21,10 @@ from cudalens.errors import VirtualDeviceError
 from cudalens.frames import Ranks, Trace
 from cudalens.frames.rank_store import joined
 from cudalens.frames.ranks import events_of
+from cudalens.gpus.predict import COLLECTIVES, time_band
 from cudalens.gpus.registry import DeviceSpec, parse_device
-from cudalens.views.foreign import clean
-from cudalens.views.ranks.section import RanksSummary
-from cudalens.views.ranks.simulated import SimulatedFacts, simulated_section
+from cudalens.views.ranks.section import RanksSummary, SimulatedFacts, simulated_section
+from cudalens.views.sections.model import clean
 from cudalens.views.sections.shown import Shown, write_page
 from cudalens.virtual import context
 from cudalens.virtual.fit.runs import quick_collections
@@ -33,9 +33,6 @@ from cudalens.virtual.jobs.rank_run import RankRun, check_groups, programs_of, r
 from cudalens.virtual.jobs.retiming import facts_of_copy
 from cudalens.virtual.jobs.schedule import JobPrograms, RankSpeed, RankTimes, simulate
 from cudalens.virtual.jobs.topology import GPUS_PER_NODE, Cluster, Network, network_of
-
-if TYPE_CHECKING:
-    from cudalens.gpus.error_bands import Band
 
 #: Most GPUs of a job.
 MAX_GPUS: Final = 16_384
@@ -59,7 +56,7 @@ class Job(Ranks):
         parts: What `frames` is made of.
         step_ns: Time of a step of the whole job: from the end of one to the end of the next, the median; of a program
             with one step, of everything that it did.
-        step_low_ns: Lower end of the 80 % band of the kernels' times (`cudalens.gpus.error_bands`).
+        step_low_ns: Lower end of the 80 % band of the kernels' times (`cudalens.gpus.predict`).
         step_high_ns: Upper end of that band.
     """
 
@@ -302,7 +299,9 @@ def _assemble(programs: JobPrograms, source: _JobTraces, runs: Mapping[int, Rank
     made.parts = JobParts(programs, reductions)
     made.memory = _memory(programs, runs)
     made.step_ns = _step_ns(reductions.values())
-    band = _band(programs.cluster, next(iter(runs.values())))
+    run = next(iter(runs.values()))
+    kernels = [(COLLECTIVES.get(family, family), duration_ns) for family, duration_ns in run.kernels]
+    band = time_band(programs.cluster.spec, kernels)
     made.step_low_ns, made.step_high_ns = round(made.step_ns * band.low), round(made.step_ns * band.high)
     return made
 
@@ -353,14 +352,6 @@ def _step_ns(reductions: Iterable[Reduction]) -> int:
     ends = (steps["ts"] + steps["dur"]).groupby(steps["step"]).max().astype("int64")
     before = ends.shift(1, fill_value=int(begin.iloc[0]))
     return int(statistics.median((ends - before).tolist()))
-
-
-def _band(cluster: Cluster, run: RankRun) -> Band:
-    from cudalens.gpus.error_bands import time_band
-    from cudalens.gpus.predict import COLLECTIVES
-
-    kernels = [(COLLECTIVES.get(family, family), duration_ns) for family, duration_ns in run.kernels]
-    return time_band(cluster.spec, kernels)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ import torch
 from msgspec.structs import replace
 
 from cudalens.api.run_info import run_info
-from cudalens.api.runs import runs
-from cudalens.api.session import Outcome
+from cudalens.api.session import Outcome, runs
 from cudalens.device import facts
 from cudalens.errors import MemorySnapshotError
 from cudalens.frames import Trace

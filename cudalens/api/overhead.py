@@ -9,20 +9,16 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from cudalens.analysis.compare.measure import numbered_steps
 from cudalens.analysis.compare.significance import difference_interval
 from cudalens.analysis.time.work import device_work
 from cudalens.api.profile import active, profile
-from cudalens.api.runs import runs
-from cudalens.api.session import Outcome
+from cudalens.api.session import Outcome, runs
 from cudalens.errors import ProfilerError
 from cudalens.frames import Trace
+from cudalens.frames.column_arrays import Ints
 from cudalens.frames.info import Overhead
-
-Ints = NDArray[np.int64]
-
 
 #: Confidence level of the interval of a slowdown.
 LEVEL: Final = 0.95

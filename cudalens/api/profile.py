@@ -18,8 +18,7 @@ import torch
 from cudalens import virtual
 from cudalens.api.recorder import Recorder
 from cudalens.api.run_info import UserMetadata
-from cudalens.api.runs import runs
-from cudalens.api.session import Outcome, Session
+from cudalens.api.session import Outcome, Session, runs
 from cudalens.api.torch_names import TorchNames
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import ProfilerError

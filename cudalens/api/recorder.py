@@ -17,9 +17,9 @@ from cudalens.frames.info import sources_to_extra
 from cudalens.frames.syncs import CLOCK_SKEW_NS, LiveProgram, build_syncs
 from cudalens.graphs.collector import GraphCollector
 from cudalens.profiler import ProfilerCollector, ProfilerOptions, ranges
-from cudalens.profiler.metadata import threads
+from cudalens.profiler.kineto import threads
 from cudalens.profiler.ranges import GarbageRanges
-from cudalens.sanitizer.collector import RaceCollector
+from cudalens.sanitizer.live.sanitize import RaceCollector
 from cudalens.virtual import context
 from cudalens.virtual.profile.collector import VirtualCollector
 

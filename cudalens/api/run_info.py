@@ -6,6 +6,9 @@ import json
 import linecache
 import re
 import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -13,14 +16,21 @@ import pandas as pd
 import torch
 
 from cudalens.api.session import OK, Outcome
-from cudalens.frames import RunInfo, categorical
+from cudalens.device import facts
+from cudalens.frames import RunInfo, Trace, categorical
+from cudalens.frames.catalog_frames import frame_of_rows
+from cudalens.frames.info import Judged
 from cudalens.gpus.constants import label_of
-from cudalens.profiler import metadata
+from cudalens.graphs.frames import joined
+from cudalens.profiler import kineto
 from cudalens.sanitizer.fixes.source import cell_as_typed
 from cudalens.virtual import active
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from cudalens.graphs import GraphManager
+    from cudalens.sanitizer import Sanitizer
 
 
 class UserMetadata(dict[str, str]):
@@ -130,11 +140,11 @@ def run_info(name: str, outcome: Outcome = OK, **fields: Any) -> RunInfo:
         **fields: Further fields of `RunInfo`. They replace the values that are found here: source, versions, host, rank
             and world size.
     """
-    rank, world_size = metadata.rank()
+    rank, world_size = kineto.rank()
     found = {
         "source": source(),
-        "versions": metadata.versions(),
-        "host": metadata.host(),
+        "versions": kineto.versions(),
+        "host": kineto.host(),
         "rank": rank,
         "world_size": world_size,
     }
@@ -147,3 +157,91 @@ def source() -> str:
     if device is not None:
         return f"virtual:{label_of(device.spec)}"
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+# Make a Trace of what graph managers did, or of the races that a sanitizer found.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainRun:
+    """A function that ran without a manager, and the reason (such as a cell that prints).
+
+    Attributes:
+        function: Name of the function.
+        reason: The reason, in one or two words.
+        detail: A sentence about the function.
+        advice: What to do.
+        place: Location of the cause.
+        source: Source line of the cause.
+        count: Number of runs.
+    """
+
+    function: str
+    reason: str
+    detail: str
+    advice: str | None = None
+    place: str | None = None
+    source: str | None = None
+    count: int = 1
+
+
+def graphs_trace(
+    manager: GraphManager | Iterable[tuple[GraphManager, int | None]],
+    name: str,
+    *,
+    since: int | None = None,
+    code: str | None = None,
+    outcome: Outcome = OK,
+    plain: Sequence[PlainRun] = (),
+) -> Trace:
+    """Return a Trace without events, with the frames of one or more graph managers.
+
+    Args:
+        manager: A manager, or pairs of a manager and its mark.
+        name: Name of the run.
+        since: A result of the manager's ``mark()``; earlier records are left out. None for all.
+        code: Source of the code that ran.
+        outcome: How the code ended.
+        plain: Functions that ran without a manager.
+    """
+    begin = time.perf_counter()
+    pairs = list(manager) if isinstance(manager, Iterable) else [(manager, since)]
+    frame = joined([*(one.frame(mark) for one, mark in pairs), plain_frame(plain)])
+    info = run_info(name, outcome, build_s=time.perf_counter() - begin, devices=facts.devices(torch), code=code)
+    return Trace(info, graphs=frame)
+
+
+def plain_frame(runs: Sequence[PlainRun]) -> pd.DataFrame:
+    """Return the ``graphs`` frame of functions that ran without a manager."""
+    rows: list[dict[str, Any]] = []
+    for number, run in enumerate(runs):
+        row = asdict(run) | {"function_id": number}
+        rows.append(row | {"kind": "function", "state": "eager", "num_eager": run.count})
+        rows[-1] |= dict.fromkeys(("num_warmups", "num_recordings", "num_replays"), 0)
+        rows.append(row | {"kind": "skip"})
+    return frame_of_rows("graphs", rows)
+
+
+def races_trace(
+    sanitizer: Sanitizer,
+    name: str,
+    *,
+    since: int = 0,
+    code: str | None = None,
+    outcome: Outcome = OK,
+) -> Trace:
+    """Return the races that a sanitizer found, with fixes, as a Trace without events.
+
+    Args:
+        sanitizer: The sanitizer, running or stopped.
+        name: Name of the run.
+        since: Number of first findings to leave out.
+        code: Source of the code that ran.
+        outcome: How the code ended.
+    """
+    begin = time.perf_counter()
+    frames = sanitizer.frames_of(sanitizer.findings(since))
+    state = sanitizer.status()
+    judged = Judged(state.num_launches, state.num_streams, state.num_hidden, state.error)
+    info = run_info(name, outcome, build_s=time.perf_counter() - begin, code=code, judged=judged)
+    return Trace(info, **frames)

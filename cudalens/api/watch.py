@@ -1,4 +1,4 @@
-"""`watch`: follow a running loop: step times, short recordings, and what changed."""
+"""`watch`: follow a running loop: step times, short recordings, what changed. `step`: end a step of what records."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from typing import TYPE_CHECKING, Final
 import pandas as pd
 
 from cudalens.analysis.findings import findings
+from cudalens.api import profile as profiles
 from cudalens.api.session import OK, Outcome
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import WatchError
-from cudalens.frames import Trace, store
+from cudalens.frames import Trace, files
 from cudalens.views.sections.verdict import verdict
-from cudalens.watching.budget import Budget
 from cudalens.watching.burst import Recorded, build
-from cudalens.watching.change_points import Shift
+from cudalens.watching.causes import step_parts
 from cudalens.watching.changes import Changes
 from cudalens.watching.finder import Source, StepFinder
-from cudalens.watching.loop import WatchLoop
+from cudalens.watching.loop import Budget, WatchLoop
 from cudalens.watching.run import WatchedRecording, WatchedRun, WatchFacts, encode_history
-from cudalens.watching.step_parts import step_parts
-from cudalens.watching.store import RecordingStore
-from cudalens.watching.worker import WatchFolder, WatchServer, WatchWorker
+from cudalens.watching.steps import Shift
+from cudalens.watching.worker import RecordingStore, WatchFolder, WatchServer, WatchWorker
 
 if TYPE_CHECKING:
     from cudalens.watching.record import WatchRecord
+
 
 DEFAULT_BUDGET: Final = 0.02
 _MOST_BUDGET: Final = 0.5
@@ -351,7 +351,7 @@ class Watch:
         if not run.recordings:
             return b""
         trace, file = run.trace(run.recordings[-1]), BytesIO()
-        store.write(trace.info, dict(trace.frames), file)
+        files.write(trace.info, dict(trace.frames), file)
         return file.getvalue()
 
     def _answer_record(self) -> bytes:
@@ -419,3 +419,28 @@ def _stop_at_exit() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+# `step`: end a step of what is recorded, where no object of it is at hand.
+
+
+def step() -> None:
+    """End a step of the profile and of the watch that are on.
+
+    In a cell with a magic there is no object to call::
+
+        %%cudawatch
+        for _ in range(20):
+            torch.ones(8, 8).sum()
+            cudalens.step()
+
+    It calls `profile.step` of the outermost profile and `Watch.step`. No effect where nothing is on, so that the line
+    can stay in a loop.
+
+    Raises:
+        ProfilerError: A cycle of the profile's schedule cannot begin.
+    """
+    if (running := profiles.active()) is not None:
+        running.step()
+    if (watching := active()) is not None:
+        watching.step()

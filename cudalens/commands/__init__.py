@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from cudalens.commands import arguments, compare_traces, jobs, processes, read_traces
+from cudalens.commands import arguments, compare_traces, processes, read_traces
 
 #: Functions that add a verb's parser, in the order of ``cudalens --help``.
 VERBS: Final[tuple[Callable[[arguments.Verbs], None], ...]] = (
@@ -15,12 +15,12 @@ VERBS: Final[tuple[Callable[[arguments.Verbs], None], ...]] = (
     read_traces.add_brief,
     read_traces.add_check,
     read_traces.add_convert,
-    jobs.add_ranks,
+    processes.add_ranks,
     compare_traces.add_compare,
     compare_traces.add_diff_memory,
     read_traces.add_query,
-    jobs.add_hang,
-    jobs.add_job,
+    processes.add_hang,
+    processes.add_job,
     processes.add_attach,
     processes.add_mcp,
     processes.add_doctor,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cudalens.watching.record import WatchRecord
 
 
+_TRACE: Final = "a .cudalens file, Chrome trace, or any other format that cudalens.load reads; - for standard input"
 #: Names standard input and standard output.
 STANDARD: Final = "-"
 #: What ``ArgumentParser.add_subparsers`` returns; argparse has no public name for it.
@@ -37,7 +38,7 @@ def trace_verb(verbs: Verbs, name: str, run: Run, help_text: str) -> argparse.Ar
     """Add a verb that reads one trace, with the argument ``trace``."""
     description = f"{help_text[0].upper()}{help_text[1:]}."
     parser: argparse.ArgumentParser = verbs.add_parser(name, help=help_text, description=description)
-    _add_traces(parser, "trace")
+    parser.add_argument("trace", type=Path, metavar="TRACE", help=_TRACE)
     parser.set_defaults(run=run)
     return parser
 
@@ -46,14 +47,9 @@ def traces_verb(verbs: Verbs, name: str, run: Run, help_text: str) -> argparse.A
     """Add a verb that reads one trace or several, with the argument ``traces``."""
     description = f"{help_text[0].upper()}{help_text[1:]}."
     parser: argparse.ArgumentParser = verbs.add_parser(name, help=help_text, description=description)
-    _add_traces(parser, "traces", nargs="+")
+    parser.add_argument("traces", type=Path, metavar="TRACE", help=_TRACE, nargs="+")
     parser.set_defaults(run=run)
     return parser
-
-
-def _add_traces(parser: argparse.ArgumentParser, name: str, **options: Any) -> None:
-    text = "a .cudalens file, Chrome trace, or any other format that cudalens.load reads; - for standard input"
-    parser.add_argument(name, type=Path, metavar="TRACE", help=text, **options)
 
 
 def add_page(parser: argparse.ArgumentParser, what: str) -> None:
@@ -126,7 +122,7 @@ def write(output: Path, writer: Callable[[Path], Path], suffix: str = "") -> Non
 
 def show(found: object) -> None:
     """Print `found`; every verb prints through here, because its texts can be from a file of unknown origin."""
-    from cudalens.views.foreign import clean_lines
+    from cudalens.views.sections.model import clean_lines
 
     print(clean_lines(str(found)), flush=True)
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import hmac
 import json
+import secrets
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import cudalens
 from cudalens.commands import arguments
-from cudalens.errors import AssertionFailed, OutputError, QueryError
-from cudalens.frames import formats as _formats
+from cudalens.errors import AssertionFailed, OutputError, QueryError, invalid_choice
 
 if TYPE_CHECKING:
     from cudalens.frames import Ranks, Trace
@@ -48,8 +51,6 @@ def add_view(verbs: arguments.Verbs) -> None:
 def show_in_browser(options: argparse.Namespace) -> None:
     """Serve the report of the trace until Ctrl-C."""
     import webbrowser
-
-    from cudalens.report.serve import PageServer
 
     page = _page(options.trace)
     try:
@@ -163,7 +164,7 @@ def add_convert(verbs: arguments.Verbs) -> None:
     parser = arguments.traces_verb(verbs, "convert", convert_traces, "write a trace in another format")
     text = "the file or folder to write; - for standard output"
     parser.add_argument("-o", "--output", metavar="PATH", required=True, help=text)
-    parser.add_argument("--format", choices=tuple(_formats.FORMATS), help=_formats.help_text())
+    parser.add_argument("--format", choices=tuple(FORMATS), help=help_text())
     parser.add_argument("--weight", choices=_WEIGHTS, help="weight of collapsed stacks (default: host)")
     parser.add_argument("--by", choices=("tree", "stack", "module"), help="frames of collapsed stacks")
 
@@ -172,7 +173,7 @@ def convert_traces(options: argparse.Namespace) -> None:
     """Write the traces."""
     chosen, outputs = _format_and_outputs(options)
     given = {name: value for name in ("weight", "by") if (value := getattr(options, name)) is not None}
-    is_collapsed = chosen is _formats.FORMATS["collapsed"]
+    is_collapsed = chosen is FORMATS["collapsed"]
     if given and not is_collapsed:
         raise OutputError(f"--{next(iter(given))} is only for collapsed stacks; add --format collapsed.")
     for path, output in zip(options.traces, outputs, strict=True):
@@ -199,13 +200,13 @@ def _collapsed(trace: Trace, path: Path, weight: str = "host", by: str = "tree")
     )
 
 
-def _format_and_outputs(options: argparse.Namespace) -> tuple[_formats.Format, list[Path]]:
+def _format_and_outputs(options: argparse.Namespace) -> tuple[Format, list[Path]]:
     """Return the format, and what to write for each trace."""
     output = Path(options.output)
     if options.format is None and (len(options.traces) > 1 or options.output == arguments.STANDARD):
         raise OutputError(f"-o {options.output} has no suffix that selects a format; add --format.")
-    chosen = _formats.format_of(output, options.format)
-    if len(options.traces) == 1 and _formats.is_folder(chosen, output) and options.output != arguments.STANDARD:
+    chosen = format_of(output, options.format)
+    if len(options.traces) == 1 and is_folder(chosen, output) and options.output != arguments.STANDARD:
         return chosen, [output]
     return chosen, arguments.targets(options.traces, options.output, next(iter(chosen.suffixes), ""))
 
@@ -247,3 +248,150 @@ def _load_tables(path: Path) -> Trace | Ranks:
     if not path.is_dir():
         return arguments.load(path)
     return Ranks.open(path) if (path / "job.json").exists() else cudalens.load_ranks(path)
+
+
+# Serve one page on 127.0.0.1, at an address with a random token. Standard library only.
+
+_TOKEN_BYTES: Final = 16
+
+
+class PageServer(ThreadingHTTPServer):
+    """An HTTP server with one page, for browsers on this machine.
+
+    The token keeps other users of the machine out; the check of the ``Host`` header refuses pages of other sites whose
+    name was made to point to this machine.
+
+    Attributes:
+        url: The address of the page.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, page: bytes, port: int = 0) -> None:
+        """Listen, without answering yet.
+
+        Args:
+            page: The page, HTML in UTF-8.
+            port: The port; 0 for any that is free.
+
+        Raises:
+            OSError: The port is not free.
+        """
+        self.page = page
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.path = f"/{secrets.token_urlsafe(_TOKEN_BYTES)}/"
+        self.hosts = {f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost")}
+        self.url = f"http://127.0.0.1:{self.server_port}{self.path}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PageServer
+    timeout = 30  # seconds that a connection may take to send its request
+
+    def do_GET(self) -> None:
+        """Answer with the page, or with 404."""
+        if self._answers(len(self.server.page)):
+            self.wfile.write(self.server.page)
+
+    def do_HEAD(self) -> None:
+        """Answer with the headers of the page, or with 404."""
+        self._answers(len(self.server.page))
+
+    def _answers(self, num_bytes: int) -> bool:
+        asked = self.path.partition("?")[0].encode("utf-8", errors="replace")
+        if self.headers.get("Host") not in self.server.hosts or not hmac.compare_digest(
+            asked, self.server.path.encode()
+        ):
+            self.send_error(404)
+            return False
+        self.send_response(200)
+        for name, value in (
+            ("Content-Type", "text/html; charset=utf-8"),
+            ("Content-Length", str(num_bytes)),
+            ("Cache-Control", "no-store"),
+            ("Referrer-Policy", "no-referrer"),
+            ("X-Content-Type-Options", "nosniff"),
+        ):
+            self.send_header(name, value)
+        self.end_headers()
+        return True
+
+    def log_message(self, *arguments: Any) -> None:
+        """Print nothing for each request."""
+
+
+# The formats that a Trace can be written in, by name and by file suffix. Imports no pandas.
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format.
+
+    Attributes:
+        suffixes: File suffixes that select it; none for a format that is only selected by name.
+        is_folder: Whether it is a folder of files; None if the suffix decides.
+        what: Short description.
+        write: Writes a Trace to a path.
+    """
+
+    suffixes: tuple[str, ...]
+    is_folder: bool | None
+    what: str
+    write: Callable[..., Path]
+
+
+def _by(method: str) -> Callable[..., Path]:
+    def write(trace: Trace, path: Path, **options: Any) -> Path:
+        return getattr(trace, method)(path, **options)
+
+    return write
+
+
+# The longest matching suffix decides, so that .speedscope.json is not a Chrome trace.
+FORMATS: Final[dict[str, Format]] = {
+    "cudalens": Format((".cudalens",), False, "a saved Trace, exactly as it is", _by("save")),
+    "chrome": Format((".json", ".json.gz"), False, "Chrome trace JSON, for Perfetto", _by("to_chrome")),
+    "speedscope": Format((".speedscope.json", ".speedscope"), False, "for speedscope.app", _by("to_speedscope")),
+    "collapsed": Format((".collapsed", ".folded"), False, "stacks for flamegraph.pl, inferno", _by("to_collapsed")),
+    "parquet": Format((".parquet",), None, "the events, or a folder with every frame", _by("to_parquet")),
+    "csv": Format((), True, "a folder with every frame", _by("to_csv")),
+    "hta": Format((), True, "a folder for HolisticTraceAnalysis", _by("to_hta")),
+}
+
+
+def format_of(path: Path, name: str | None) -> Format:
+    """Return the format `name`, or by default that of the suffix of `path`.
+
+    Raises:
+        OutputError: There is no such format; the message lists them.
+    """
+    if name is not None:
+        if name not in FORMATS:
+            raise invalid_choice("--format", name, FORMATS, OutputError)
+        return FORMATS[name]
+    fitting = [
+        (len(suffix), known) for known in FORMATS.values() for suffix in known.suffixes if _ends(path.name, suffix)
+    ]
+    if not fitting:
+        suffixes = ", ".join(suffix for known in FORMATS.values() for suffix in known.suffixes)
+        raise OutputError(
+            f"{path}: no format for this suffix; expected {suffixes}, or --format with one of {', '.join(FORMATS)}."
+        )
+    return max(fitting, key=lambda pair: pair[0])[1]
+
+
+def _ends(name: str, suffix: str) -> bool:
+    return name.lower().endswith(suffix)
+
+
+def is_folder(format: Format, path: Path) -> bool:
+    """Return whether what `format` writes to `path` is a folder."""
+    if format.is_folder is not None:
+        return format.is_folder
+    return not any(_ends(path.name, suffix) for suffix in format.suffixes)
+
+
+def help_text() -> str:
+    """Return the formats, for a command's help."""
+    listed = {name: f" ({', '.join(known.suffixes)})" if known.suffixes else "" for name, known in FORMATS.items()}
+    return "; ".join(f"{name}{listed[name]}: {known.what}" for name, known in FORMATS.items())

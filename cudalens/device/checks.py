@@ -107,7 +107,12 @@ def _gpu(torch: Any) -> Check:
         return Check(name, False, f"torch.profiler failed: {error}")
     if count:
         return Check(name, True, f"tested on {torch.cuda.get_device_name()}")
-    return Check(name, False, _no_kernel())
+    # Why CUPTI may have delivered nothing although a kernel ran.
+    no_kernel = (
+        "a kernel ran, but CUPTI delivered no record of it: another tool may use CUPTI (Nsight, DCGM, another "
+        "profiler; only one can at a time), or the container forbids profiling. CPU operators are still recorded"
+    )
+    return Check(name, False, no_kernel)
 
 
 def _recorded(torch: Any, device: str) -> int:
@@ -124,14 +129,6 @@ def _recorded(torch: Any, device: str) -> int:
             torch.cuda.synchronize()
     wanted = torch.autograd.DeviceType.CUDA if device == "cuda" else torch.autograd.DeviceType.CPU
     return sum(event.device_type == wanted for event in profile.events() or ())
-
-
-def _no_kernel() -> str:
-    """Why CUPTI may have delivered nothing although a kernel ran."""
-    return (
-        "a kernel ran, but CUPTI delivered no record of it: another tool may use CUPTI (Nsight, DCGM, another "
-        "profiler; only one can at a time), or the container forbids profiling. CPU operators are still recorded"
-    )
 
 
 def _widgets() -> tuple[bool, str]:

@@ -137,14 +137,14 @@ class EventSynchronized(Record):
 
 @dataclass(frozen=True, slots=True)
 class EventFoundDone(Record):
-    """A query of `cuda_event` returned True. Emitted by `cudalens.device.queries`."""
+    """A query of `cuda_event` returned True. Emitted by `cudalens.device.launches`."""
 
     cuda_event: int
 
 
 @dataclass(frozen=True, slots=True)
 class StreamFoundDone(Record):
-    """A query of `stream` returned True. Emitted by `cudalens.device.queries`."""
+    """A query of `stream` returned True. Emitted by `cudalens.device.launches`."""
 
     stream: int
 

@@ -1,7 +1,7 @@
-"""Launches of Triton kernels on a real device, which bypass torch's dispatcher.
+"""Record what torch fires no callback for: launches of Triton kernels, and ``query()`` of events and streams.
 
-``kernel[grid](...)`` ends in ``triton.runtime.jit.JITFunction.run``, autotuned or not. Between `watch` and `unwatch`,
-each such launch becomes a record of `cudalens.device.gpu_trace` with the tensors that it writes.
+``kernel[grid](...)`` ends in ``triton.runtime.jit.JITFunction.run``, autotuned or not. Between `watch_launches` and
+`unwatch_launches`, each such launch becomes a record of `cudalens.device.gpu_trace` with the tensors that it writes.
 
 torch derives the written tensors from Triton's intermediate code, as torch.compile needs it
 (``torch._higher_order_ops.triton_kernel_wrap``); this happens once for each compiled kernel. If it fails (inline
@@ -23,13 +23,14 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from cudalens.device import gpu_trace
+from cudalens.device.gpu_trace import EventFoundDone, StreamFoundDone
 from cudalens.device.interpose import Interposed, interposed, when_imported
 from cudalens.device.streams import current_device, current_stream
 
-#: The module with the method that launches; it is wrapped when Triton is imported during `watch`.
+#: The module with the method that launches; it is wrapped when Triton is imported during `watch_launches`.
 _RUNNER: Final = "triton.runtime.jit"
 _lock = threading.Lock()
-_num_watchers = 0
+_num_launch_watchers = 0
 _stop_waiting: Callable[[], None] | None = None
 _runs: Final[list[Interposed]] = []
 
@@ -37,19 +38,22 @@ _runs: Final[list[Interposed]] = []
 _written: Final[WeakKeyDictionary[Any, frozenset[str] | None]] = WeakKeyDictionary()
 
 
-def watch() -> None:
-    """Start to emit a record of each launch. Each call needs one `unwatch`. Triton may be imported later, or never."""
-    global _num_watchers, _stop_waiting
-    _num_watchers += 1
-    if _num_watchers == 1:
+def watch_launches() -> None:
+    """Start to emit a record of each launch. Each call needs one `unwatch_launches`.
+
+    Triton may be imported later, or never.
+    """
+    global _num_launch_watchers, _stop_waiting
+    _num_launch_watchers += 1
+    if _num_launch_watchers == 1:
         _stop_waiting = when_imported(_RUNNER, _interpose)
 
 
-def unwatch() -> None:
-    """End one `watch`."""
-    global _num_watchers, _stop_waiting
-    _num_watchers -= 1
-    if _num_watchers == 0:
+def unwatch_launches() -> None:
+    """End one `watch_launches`."""
+    global _num_launch_watchers, _stop_waiting
+    _num_launch_watchers -= 1
+    if _num_launch_watchers == 0:
         assert _stop_waiting is not None
         _stop_waiting()
         _stop_waiting = None
@@ -180,3 +184,53 @@ def _identified(wrap: Any, function: Any, plain: dict[str, Any], blocks: dict[st
         finally:
             wrap.log = log
     return None if failures.has_failed else written
+
+
+# Operations for which torch fires no callback: ``query()`` of events and streams.
+#
+# An ``Event.query()`` or ``Stream.query()`` that returns True orders what follows, like a synchronisation. Between
+# `watch_queries` and `unwatch_queries`, such queries become records of `cudalens.device.gpu_trace`.
+
+_num_query_watchers = 0
+
+
+def watch_queries() -> None:
+    """Start to emit records of such queries. Each call needs one `unwatch_queries`."""
+    global _num_query_watchers
+    _num_query_watchers += 1
+    if _num_query_watchers == 1:
+        _watched_queries[:] = _methods()
+        for method, listener in _watched_queries:
+            method.add(after=listener)
+
+
+def unwatch_queries() -> None:
+    """End one `watch_queries`."""
+    global _num_query_watchers
+    _num_query_watchers -= 1
+    if _num_query_watchers == 0:
+        for method, listener in _watched_queries:
+            method.remove(after=listener)
+        _watched_queries.clear()
+
+
+def _event_queried(is_done: bool, cuda_event: Any) -> None:
+    pointer = cuda_event.cuda_event
+    if is_done and pointer:
+        gpu_trace.emit(EventFoundDone(int(pointer)))
+
+
+def _stream_queried(is_done: bool, stream: Any) -> None:
+    if is_done:
+        gpu_trace.emit(StreamFoundDone(int(stream.cuda_stream)))
+
+
+_watched_queries: Final[list[tuple[Interposed, Any]]] = []
+
+
+def _methods() -> list[tuple[Interposed, Any]]:
+    """The methods of torch.cuda's current classes: in a CUDA build of torch, a virtual device replaces the classes."""
+    return [
+        (interposed(torch.cuda.Event, "query"), _event_queried),
+        (interposed(torch.cuda.Stream, "query"), _stream_queried),
+    ]

@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cudalens.device.inventory import readings
-from cudalens.device.inventory.pairing import visible_numbers
-from cudalens.device.inventory.readings import FIELDS, Gpu, GpuGoneError, Reading, Source
+from cudalens.device.inventory.readings import FIELDS, Gpu, GpuGoneError, Reading, Source, visible_numbers
 from cudalens.device.own_work import own_thread
 from cudalens.errors import MetricsError
 from cudalens.frames.counters import metrics_frame

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 #: Codes that are compared one by one, which is faster than a lookup by position.
 _FEW: Final = 8

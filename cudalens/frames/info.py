@@ -1,4 +1,4 @@
-"""What ran, where, when and with which options: the `info` of a Trace."""
+"""What ran, where, when and with which options: the `info` of a Trace; and the peak rates of its devices."""
 
 from __future__ import annotations
 
@@ -305,7 +305,7 @@ class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     @property
     def kernel_time_band(self) -> tuple[float, float, float] | None:
-        """The 80 % band of all kernel times of a simulated run, as `cudalens.gpus.error_bands.Band` defines it."""
+        """The 80 % band of all kernel times of a simulated run, as `cudalens.gpus.predict.Band` defines it."""
         try:
             low, high, unmeasured = msgspec.json.decode(self.extra.get(BAND_KEY, ""), type=tuple[float, float, float])
         except msgspec.DecodeError:  # there is none, or a file has something else
@@ -316,3 +316,52 @@ class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     def replace(self, **changes: object) -> RunInfo:
         """Return a copy with `changes` applied."""
         return msgspec.structs.replace(self, **changes)
+
+
+# `Ceilings`: the peak rates of a device, measured or by its data sheet, for rooflines.
+
+#: Key of ``trace.info.extra`` that holds them, as JSON.
+CEILINGS_KEY: Final = "ceilings"
+
+
+class Ceilings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The peak rates of a device.
+
+    Attributes:
+        device: Its name.
+        source: Source of the numbers: ``measured``, or ``spec:<name>`` for a data sheet.
+        date: Day of the measurement (ISO 8601), or None.
+        driver: Version of the driver at that time, or None.
+        copy_bytes_per_s: Device memory read and written by a copy, both counted.
+        read_bytes_per_s: Device memory read.
+        write_bytes_per_s: Device memory written.
+        flops_per_s: Floating-point operations of matrix products by dtype: ``float64``, ``float32``, ``tf32``,
+            ``float16``, ``bfloat16``, ``float8``; a multiply-add counts as two.
+    """
+
+    device: str
+    source: str
+    date: str | None = None
+    driver: str | None = None
+    copy_bytes_per_s: float | None = None
+    read_bytes_per_s: float | None = None
+    write_bytes_per_s: float | None = None
+    flops_per_s: dict[str, float] = {}
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether they are measured."""
+        return self.source == "measured"
+
+    def to_json(self) -> str:
+        """As JSON text."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Ceilings:
+        """From the text that `to_json` returned.
+
+        Raises:
+            msgspec.ValidationError: The text is something else.
+        """
+        return msgspec.json.decode(text, type=cls)

@@ -3,7 +3,7 @@
 Layout, version 1: ``<frame>/part-<number>.parquet`` holds a frame of one rank with a first column ``rank``, texts as
 dictionaries, so that pandas, dask and Spark read it; ``shared/<name>.parquet`` the frames of `Ranks.frames`;
 ``job.json``, written last, the name, the problems, and the run info and number of each rank. Files are untrusted, as
-those of `cudalens.frames.store` are. No pickle is involved.
+those of `cudalens.frames.files` are. No pickle is involved.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ import pyarrow.parquet as pq
 from cudalens.errors import OutputError, TraceFormatError
 from cudalens.frames.catalog_frames import FRAMES, columns_of, empty_frame
 from cudalens.frames.column_arrays import categorical, integers, nullable
-from cudalens.frames.files import filesystem_of
+from cudalens.frames.files import check_links, filesystem_of
 from cudalens.frames.info import Problem, RunInfo
 from cudalens.frames.ranks import Ranks
-from cudalens.frames.store import check_links
 from cudalens.frames.trace import Trace
 
 if TYPE_CHECKING:
@@ -136,17 +135,14 @@ class Store:
             raise KeyError(f"the events have no column {sorted(unknown)}")
         filters = None if step is None else [("step", "==", step)]
         read = names if step is None or "step" in names else [*names, "step"]
-        frame = self._read_file("events", rank, columns=read, filters=filters)
+        frame = _read(_part(self.url, "events", self.parts[rank]), columns=read, filters=filters)
         return frame[columns or names]
 
     def _frame(self, name: str, rank: int) -> pd.DataFrame:
         path = _part(self.url, name, self.parts[rank])
         if name != "events" and not _exists(path):
             return empty_frame(name)
-        return self._read_file(name, rank, columns=[column.name for column in columns_of(name)])
-
-    def _read_file(self, name: str, rank: int, **options: Any) -> pd.DataFrame:
-        return _read(_part(self.url, name, self.parts[rank]), **options)
+        return _read(path, columns=[column.name for column in columns_of(name)])
 
 
 def write_part(url: str, number: int, rank: int, trace: Trace) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from cudalens.analysis.compare.runs import Comparable
     from cudalens.analysis.ranks.job import RankAnalysis
-    from cudalens.frames.ceilings import Ceilings
+    from cudalens.frames.info import Ceilings
     from cudalens.views.ranks.section import RanksSummary
 
 #: Events of the traces that are kept in memory after use: about half a gigabyte.
@@ -209,7 +209,7 @@ class Ranks(Mapping[int, Trace]):
             QueryError: The query is not valid, or refers to something other than these tables.
             ImportError: DuckDB is not installed; ``pip install 'cudalens[sql]'`` installs it.
         """
-        from cudalens.analysis.sql import query_ranks
+        from cudalens.analysis.queries import query_ranks
 
         return query_ranks(self, query)
 
@@ -292,7 +292,7 @@ class Ranks(Mapping[int, Trace]):
 
         Columns: ``kind``, ``group_size``, ``num_bytes``, ``bus_bytes_per_s``; `cudalens.virtual.collective_time`.
         """
-        from cudalens.api.rank_curves import transfer_curves
+        from cudalens.api.load_ranks import transfer_curves
 
         return transfer_curves(self)
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from cudalens.analysis.assertions import Assertion
     from cudalens.analysis.compare.runs import Comparable
-    from cudalens.frames.ceilings import Ceilings
+    from cudalens.frames.info import Ceilings
     from cudalens.traces.export.hta import HtaTraces
     from cudalens.views.brief import Brief
-    from cudalens.views.memory.diff import MemoryDiff
+    from cudalens.views.memory.section import MemoryDiff
     from cudalens.views.sections.page import Summary
     from cudalens.views.sections.shown import Shown
     from cudalens.views.sections.trust import TrustText
@@ -208,7 +208,7 @@ class Trace:
     @property
     def selection(self) -> pd.DataFrame:
         """The rows of `events` that are selected in the last widget shown of this Trace; all if none are."""
-        from cudalens.views.selection import selected_events
+        from cudalens.views.timeline.marks import selected_events
 
         return selected_events(self)
 
@@ -319,7 +319,7 @@ class Trace:
             after: With blocks; of the same program, perhaps with other settings.
             by: ``stack``, or a column of `blocks` (``category``, ``stream`` …).
         """
-        from cudalens.views.memory.diff import memory_diff
+        from cudalens.views.memory.section import memory_diff
 
         return memory_diff(self, after, by=by)
 
@@ -334,7 +334,7 @@ class Trace:
             QueryError: The query is not valid, or refers to something other than the frames.
             ImportError: DuckDB is not installed.
         """
-        from cudalens.analysis.sql import query_trace
+        from cudalens.analysis.queries import query_trace
 
         return query_trace(self, query)
 
@@ -516,13 +516,13 @@ class Trace:
 
     def to_parquet(self, path: str | os.PathLike[str], *, frame: str = "events") -> Path:
         """Write one frame to a ``.parquet`` file, or every frame into a folder of them; return the path."""
-        from cudalens.traces.export.tables import to_parquet
+        from cudalens.traces.export.hta import to_parquet
 
         return to_parquet(self, path, frame=frame)
 
     def to_csv(self, folder: str | os.PathLike[str]) -> Path:
         """Write every frame as CSV into a folder; return it."""
-        from cudalens.traces.export.tables import to_csv
+        from cudalens.traces.export.hta import to_csv
 
         return to_csv(self, folder)
 
@@ -538,7 +538,7 @@ class Trace:
         Raises:
             OutputError: The file cannot be written; an existing file is unchanged.
         """
-        from cudalens.frames.store import save
+        from cudalens.frames.files import save
 
         return save(self._info, self._frames, path)
 
@@ -553,7 +553,7 @@ class Trace:
         Raises:
             TraceFormatError: The file is damaged, of an unknown version, not a saved Trace, or does not exist.
         """
-        from cudalens.frames.store import load
+        from cudalens.frames.files import load
 
         info, frames = load(path, max_bytes=max_bytes)
         return cls(info, **frames)

@@ -317,14 +317,11 @@ def collective_ns(c: Constants, factor: Num, num_gpus: Num, num_bytes: Num) -> N
         num_bytes: The message, as nccl-tests defines it.
     """
     latency_ns = c["fixed_ns"] + c["gpu_ns"] * num_gpus
-    transfer_ns = num_bytes * factor / _link_rate(c, num_gpus)
+    # Bytes per ns of a GPU's link. With the number of GPUs, it changes where PCI Express connects them.
+    few = larger(smaller((4 - num_gpus) / 2, 1), 0)
+    many = larger(smaller((num_gpus - 4) / 4, 1), 0)
+    link_rate = c["rate_2"] * few + c["rate_4"] * (1 - few - many) + c["rate_8"] * many
+    transfer_ns = num_bytes * factor / link_rate
     # Between short messages, which only wait, and long ones, which follow the bandwidth, NCCL changes its protocol.
     power = c["middle_power"] / (1 + c["middle_power"])  # between 0 and 1
     return latency_ns + transfer_ns + c["middle"] * latency_ns * (transfer_ns / latency_ns) ** power
-
-
-def _link_rate(c: Constants, num_gpus: Num) -> Num:
-    """Bytes per ns of a GPU's link. With the number of GPUs, it changes where PCI Express connects them."""
-    few = larger(smaller((4 - num_gpus) / 2, 1), 0)
-    many = larger(smaller((num_gpus - 4) / 4, 1), 0)
-    return c["rate_2"] * few + c["rate_4"] * (1 - few - many) + c["rate_8"] * many

@@ -7,8 +7,7 @@ only when it is used.
 from cudalens.kernels.ceilings import ceilings
 from cudalens.kernels.compare import Comparison, PendingComparison, begin_compare, can_compare, compare
 from cudalens.kernels.fingerprint import Fingerprint, PendingFingerprint, begin_fingerprint, fingerprint
-from cudalens.kernels.hold import Hold, hold
-from cudalens.kernels.poison import PoisonReport, check_poison, poison
+from cudalens.kernels.hold import Hold, PoisonReport, check_poison, hold, poison
 
 __all__ = [
     "Comparison",

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.device import modelled
+from cudalens.device import clock
 from cudalens.device.inventory import readings
 from cudalens.errors import KernelError, MetricsError
-from cudalens.frames.ceilings import Ceilings
+from cudalens.frames.info import Ceilings
 from cudalens.kernels.launch import can_launch
 
 #: Much larger than any cache.
@@ -41,7 +41,7 @@ def ceilings(device: torch.device | int | str | None = None, *, again: bool = Fa
         KernelError: There is no GPU, virtual or real.
     """
     index = _index(device)
-    simulated = modelled.ceilings(index)
+    simulated = clock.ceilings(index)
     if simulated is not None:
         return simulated
     key = (str(torch.cuda.get_device_properties(index).uuid), _driver())
@@ -80,7 +80,7 @@ def _measured(index: int, driver: str | None) -> Ceilings:
     target = torch.empty_like(source)
     read: Callable[[], object] = source.sum
     if can_launch(source.device):
-        from cudalens.kernels.read_triton import run
+        from cudalens.kernels.triton_kernels import run_read as run
 
         def read() -> object:
             return run(source)

@@ -5,34 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 import torch
 
 from cudalens.errors import KernelError
 from cudalens.kernels.launch import Backend, uses_triton
-from cudalens.kernels.values import Reading, reading_of
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The raw result of a pass over two tensors.
-
-    Attributes:
-        num_different: Elements that differ.
-        first: Number of the first of them, in row-major order; None if there is none.
-        max_abs_diff: Largest absolute difference; an exact integer for integer dtypes.
-        max_rel_diff: Largest relative difference.
-        num_nan_mismatches: Elements of which exactly one is NaN.
-    """
-
-    num_different: int
-    first: int | None
-    max_abs_diff: float | int
-    max_rel_diff: float
-    num_nan_mismatches: int
+from cudalens.kernels.values import Found, Reading, reading_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +93,9 @@ def compare(a: torch.Tensor, b: torch.Tensor, *, backend: Backend = "auto") -> C
     a, b = _checked(a, b)
     if not a.numel():
         return _nothing(a)
-    module = _module_for(backend, a)
+    begin, finish = _implementation(backend, a)
     with torch.no_grad():
-        found = module.finish(module.begin(a, b), a.dtype)
+        found = finish(begin(a, b), a.dtype)
     if found.first is None:
         return _comparison(a.shape, a.dtype, found, None)
     index = index_of(found.first, a.shape)
@@ -144,19 +123,19 @@ def begin_compare(a: torch.Tensor, b: torch.Tensor, *, backend: Backend = "auto"
     if not a.numel():
         nothing = _nothing(a)
         return PendingComparison(lambda: nothing)
-    module = _module_for(backend, a)
+    begin, finish = _implementation(backend, a)
     with torch.no_grad():
-        out = module.begin(a, b)
+        out = begin(a, b)
         at = _places(out[:, 1].amin().clamp(max=a.numel() - 1), a.shape)
         values = a[at].clone(), b[at].clone()
     size, dtype = a.shape, a.dtype
 
-    def finish() -> Comparison:
-        found = module.finish(out, dtype)
+    def wait() -> Comparison:
+        found = finish(out, dtype)
         first = None if found.first is None else (_value(values[0]), _value(values[1]))
         return _comparison(size, dtype, found, first)
 
-    return PendingComparison(finish)
+    return PendingComparison(wait)
 
 
 def _places(number: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, ...]:
@@ -190,9 +169,15 @@ def _comparison(shape: torch.Size, dtype: torch.dtype, found: Found, values: tup
     return Comparison(tuple(shape), dtype, found.num_different, *worst, index, values, found.num_nan_mismatches)
 
 
-def _module_for(backend: Backend, tensor: torch.Tensor) -> ModuleType:
-    """Return the module with the implementation: functions `begin` and `finish`."""
-    return import_module(f"cudalens.kernels.compare_{'triton' if uses_triton(backend, tensor) else 'reference'}")
+def _implementation(
+    backend: Backend, tensor: torch.Tensor
+) -> tuple[Callable[[torch.Tensor, torch.Tensor], torch.Tensor], Callable[[torch.Tensor, torch.dtype], Found]]:
+    """Return the functions that begin a comparison and wait for its result."""
+    if uses_triton(backend, tensor):
+        from cudalens.kernels import triton_kernels  # imports Triton
+
+        return triton_kernels.begin, triton_kernels.finish
+    return begin_reference, finish_reference
 
 
 def _value(element: torch.Tensor) -> Any:
@@ -225,3 +210,101 @@ def _check(a: torch.Tensor, b: torch.Tensor) -> None:
         if of_a != of_b:
             shown = [tuple(one) if what == "shape" else one for one in (of_a, of_b)]
             raise KernelError(f"compare: a has {what} {shown[0]} and b {shown[1]}; both have to have the same.")
+
+
+# `compare` in plain torch, for CPU and virtual-device tensors; the reference implementation of the kernel.
+
+#: Elements at a time, so that intermediate results need little memory compared with large tensors.
+_CHUNK: Final = 1 << 22
+
+_SIGN: Final = -(1 << 63)
+_UNSIGNED: Final = (1 << 64) - 1
+_NONE: Final = (1 << 63) - 1
+
+
+def begin_reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Compare both tensors; the inputs have been checked and are not empty.
+
+    Returns:
+        A row for each piece of the tensors, for `finish_reference`: int64, shape (pieces, 5), on their device. Column 1
+        holds the number of the first element that differs, or a larger number than any element has.
+    """
+    look = _integers if reading_of(a.dtype) is Reading.INTEGER else _floats
+    x, y = a.reshape(-1), b.reshape(-1)
+    starts = range(0, x.numel(), _CHUNK)
+    return torch.stack([look(x[start : start + _CHUNK], y[start : start + _CHUNK], start) for start in starts])
+
+
+def finish_reference(out: torch.Tensor, dtype: torch.dtype) -> Found:
+    """Combine the rows of all pieces; waits for the device."""
+    rows = out.cpu()
+    is_integer = reading_of(dtype) is Reading.INTEGER
+    first = int(rows[:, 1].min())
+    largest = rows[:, 3].contiguous()
+    return Found(
+        int(rows[:, 0].sum()),
+        None if first == _NONE else first,
+        (int(largest.max()) ^ _SIGN) & _UNSIGNED if is_integer else float(largest.view(torch.float64).max()),
+        float(rows[:, 4].contiguous().view(torch.float64).max()),
+        int(rows[:, 2].sum()),
+    )
+
+
+def _row(
+    differs: torch.Tensor, nan: torch.Tensor, largest: torch.Tensor, relative: torch.Tensor, start: int
+) -> torch.Tensor:
+    """Count, first, NaN mismatches, largest absolute and relative difference (bits) of a piece: int64, shape (5,)."""
+    count = differs.sum()
+    first = torch.where(count > 0, differs.to(torch.uint8).argmax() + start, _NONE)
+    ratio = relative.max().to(torch.float64).view(torch.int64)
+    return torch.stack([count, first, nan.sum(), largest, ratio])
+
+
+def _floats(a: torch.Tensor, b: torch.Tensor, start: int) -> torch.Tensor:
+    x, y = _wide(a), _wide(b)
+    nan_x, nan_y = x.isnan(), y.isnan()
+    differs = (x != y) & ~(nan_x & nan_y)
+    equal = ~differs | nan_x | nan_y
+    diff = _distance(x, y)
+    zero = torch.zeros_like(diff)
+    diff = torch.where(equal, zero, diff)
+    scale = torch.maximum(x.abs(), y.abs())
+    relative = torch.where(scale.isinf(), zero + 1, (diff / scale).clamp(max=2.0))
+    largest = diff.max().to(torch.float64).view(torch.int64)
+    return _row(differs, nan_x ^ nan_y, largest, torch.where(equal, zero, relative), start)
+
+
+def _distance(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """|x - y|; the difference of equal parts of complex numbers is 0, also if they are infinite."""
+    if not x.dtype.is_complex:
+        return (x - y).abs()
+    parts = ((x.real, y.real), (x.imag, y.imag))
+    return torch.hypot(*(torch.where(p == q, torch.zeros_like(p), p - q) for p, q in parts))
+
+
+def _wide(values: torch.Tensor) -> torch.Tensor:
+    if values.dtype.is_complex or values.dtype is torch.float64:
+        return values
+    return values.to(torch.float32)
+
+
+def _integers(a: torch.Tensor, b: torch.Tensor, start: int) -> torch.Tensor:
+    x, y = _ordered(a), _ordered(b)
+    differs = x != y
+    low, high = torch.minimum(x, y), torch.maximum(x, y)
+    diff = high - low  # wraps around into the unsigned 64-bit difference
+    scale = torch.maximum(_float(x, a.dtype).abs(), _float(y, a.dtype).abs())
+    unsigned = diff.to(torch.float64) + (diff < 0) * float(1 << 64)
+    relative = torch.where(differs, unsigned / scale, torch.zeros_like(scale))
+    # With the highest bit flipped, unsigned numbers have the order of signed ones.
+    return _row(differs, torch.zeros_like(differs), (diff ^ _SIGN).max(), relative, start)
+
+
+def _ordered(values: torch.Tensor) -> torch.Tensor:
+    """As int64, in the same order and with the same differences."""
+    return values.view(torch.int64) ^ _SIGN if values.dtype is torch.uint64 else values.to(torch.int64)
+
+
+def _float(ordered: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    wide = ordered.to(torch.float64)
+    return wide + float(1 << 63) if dtype is torch.uint64 else wide

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 
 from cudalens.errors import KernelError
 from cudalens.kernels.launch import Backend, uses_triton
+from cudalens.kernels.values import FIRST, PLACE, SECOND, SEED, THIRD
 
 _MASK = (1 << 64) - 1
 _BYTES = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -110,10 +111,9 @@ def _lanes(tensor: torch.Tensor, backend: Backend) -> torch.Tensor:
         return torch.zeros(2, dtype=torch.int64, device=tensor.device)
     words, tail = split_words(plain_bytes(tensor))
     if uses_triton(backend, tensor):
-        from cudalens.kernels.fingerprint_triton import run
+        from cudalens.kernels.triton_kernels import run_fingerprint as run
 
         return run(words, tail)
-    from cudalens.kernels.fingerprint_reference import run as run_reference
 
     return run_reference(words, tail)
 
@@ -145,3 +145,38 @@ def _on_host(lanes: Sequence[torch.Tensor]) -> list[list[int]]:
         for place, values in zip(places, torch.stack([lanes[i] for i in places]).tolist(), strict=True):
             found[place] = values
     return found
+
+
+# `fingerprint` in plain torch, for CPU and virtual-device tensors; the reference implementation of the kernel.
+
+#: Words at a time.
+_CHUNK: Final = 1 << 21
+
+
+def run_reference(words: torch.Tensor, tail: torch.Tensor) -> torch.Tensor:
+    """Return the two sums over `words` (int64, shape (n,)) and the bytes after them (uint8, shape (0 to 7,)).
+
+    Returns:
+        int64, shape (2,).
+    """
+    if tail.numel():
+        rest = torch.zeros(8, dtype=torch.uint8, device=tail.device)
+        rest[: tail.numel()] = tail
+        words = torch.cat([words, rest.view(torch.int64)])
+    total = torch.zeros(2, dtype=torch.int64, device=words.device)
+    for start in range(0, words.numel(), _CHUNK):
+        part = words[start : start + _CHUNK]
+        total += _sums(part, torch.arange(start, start + part.numel(), device=words.device))
+    return total
+
+
+def _sums(words: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    first = (words ^ (places * PLACE + SEED)) * FIRST
+    first = (first ^ _shifted(first, 32)) * SECOND
+    second = (first ^ _shifted(first, 29)) * THIRD
+    return torch.stack([first.sum(), second.sum()])
+
+
+def _shifted(values: torch.Tensor, by: int) -> torch.Tensor:
+    """Return a logical shift to the right; torch's is arithmetic."""
+    return (values >> by) & ((1 << (64 - by)) - 1)

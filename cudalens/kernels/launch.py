@@ -94,7 +94,7 @@ class Kernel:
         self._function = function
         self._decorated: Any = None
 
-    def launch(self, grid: int, *args: Any, **constants: Any) -> None:
+    def launch(self, grid: int, *args: torch.Tensor | int, **constants: int) -> None:
         """Launch `grid` programs with `args`; `constants` are its constexpr arguments and options of the compiler."""
         if self._decorated is None:
             import triton

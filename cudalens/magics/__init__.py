@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from cudalens.magics.base import Magic, loaded, remove
 from cudalens.magics.compile import Cudacompile
-from cudalens.magics.completion import LineCompleter, remove_completers
+from cudalens.magics.completion import Cudalens, LineCompleter, remove_completers
 from cudalens.magics.device import Cudadevice
 from cudalens.magics.graph import Cudagraph
 from cudalens.magics.memory import Cudamem
-from cudalens.magics.overview import Cudalens
 from cudalens.magics.profile import Cudaprofile
 from cudalens.magics.sanitize import Cudasan
 from cudalens.magics.syntax import CellSyntax

@@ -67,7 +67,9 @@ def confirm(shell: InteractiveShell, options: ConfirmOptions) -> None:
     checked_device(on_virtual=options.on_virtual)
     cell = _cell(shell)
     if not options.yes:
-        print(question(cell, shell, runs, MAX_RACES, _command(options, runs)))  # noqa: T201
+        limit = f" --limit {options.limit_s}" if options.limit_s is not None else ""
+        command = f"%cudasan confirm --runs {runs}{limit}{' --on-virtual' * options.on_virtual} --yes"
+        print(question(cell, shell, runs, MAX_RACES, command))  # noqa: T201
         return
     program = program_of(cell, shell)
     found: Any = cell.sanitizer.confirm(
@@ -86,8 +88,3 @@ def _cell(shell: InteractiveShell) -> WatchedCell:
     if not cell.races:
         raise ExploreError(f"there is no race to confirm: {cell.name}, the last checked cell, has none.")
     return cell
-
-
-def _command(options: ConfirmOptions, runs: int) -> str:
-    limit = f" --limit {options.limit_s}" if options.limit_s is not None else ""
-    return f"%cudasan confirm --runs {runs}{limit}{' --on-virtual' * options.on_virtual} --yes"

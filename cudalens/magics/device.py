@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from IPython.core.error import UsageError
 
 from cudalens.errors import MetricsError, VirtualDeviceError
-from cudalens.magics.base import Magic, verb
+from cudalens.magics.base import Magic, NoOptions, file, flag, number, option, place, rate, verb
 from cudalens.magics.cells import display
-from cudalens.magics.options import NoOptions, file, flag, number, option, place, rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -266,7 +265,7 @@ on many virtual GPUs."""
 
 def _band_of(spec: DeviceSpec, family: str) -> str:
     """Return the 80 % band of a family's times on a GPU: ``± 9 %``, or ``0.7 to 1.5``."""
-    from cudalens.gpus.error_bands import time_band
+    from cudalens.gpus.predict import time_band
 
     return time_band(spec, [(family, 1)]).words.removesuffix(" times these")
 
@@ -291,7 +290,7 @@ def _left_on(on: device, namespace: Mapping[str, Any]) -> str:
     import torch
 
     from cudalens.analysis import units
-    from cudalens.magics.tensors import names_on_device
+    from cudalens.magics.graph_effects import names_on_device
 
     num_bytes = sum(torch.cuda.memory_allocated(index) for index in range(torch.cuda.device_count()))
     if not num_bytes:

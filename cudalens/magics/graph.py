@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.magics import graph_rewrite
-from cudalens.magics.base import Magic, verb
+from cudalens.magics.base import CellOptions, Magic, NoOptions, Outputs, flag, number, one_of, option, place, verb
 from cudalens.magics.cells import check_outputs, display, written
-from cudalens.magics.options import CellOptions, NoOptions, Outputs, flag, number, one_of, option, place
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -117,7 +116,7 @@ manager did with them. A cell that prints, awaits or has other magics runs witho
 
 
 def _trace() -> Trace:
-    from cudalens.api.collected import graphs_trace
+    from cudalens.api.run_info import graphs_trace
     from cudalens.magics.graph_cell import all_managers
 
     return graphs_trace([(manager, None) for manager in all_managers()], "this session")

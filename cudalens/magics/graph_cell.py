@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from cudalens.errors import CudalensError
 from cudalens.magics import graph_effects
 from cudalens.magics.cells import CellRun, execution_count, without_traceback
-from cudalens.magics.graph_reach import bound_values, data_in, state_reached
-from cudalens.magics.graph_rewrite import WHYS
+from cudalens.magics.graph_rewrite import WHYS, bound_values, data_in, state_reached
 
 if TYPE_CHECKING:
     from types import CodeType
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cudalens.api.collected import PlainRun
+    from cudalens.api.run_info import PlainRun
     from cudalens.frames import Trace
     from cudalens.graphs.manager import GraphManager
     from cudalens.magics.graph import GraphOptions
@@ -102,7 +101,7 @@ class GraphedCell(CellRun):
 
     def collect(self, error: BaseException | None) -> Trace:
         """Return what the managers did since `start`."""
-        from cudalens.api.collected import graphs_trace
+        from cudalens.api.run_info import graphs_trace
         from cudalens.api.session import Outcome
 
         marked = {id(manager): mark for manager, mark in self._marks}
@@ -113,7 +112,7 @@ class GraphedCell(CellRun):
 
     def refuse(self, key: str, line: int) -> None:
         """Record that the cell runs without a graph, for the reason `key` of `WHYS`, in line `line`."""
-        from cudalens.api.collected import PlainRun
+        from cudalens.api.run_info import PlainRun
 
         why = WHYS[key]
         text = (self._source or "").split("\n")[line - 2 : line - 1]  # the magic line is the first of the cell

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
-from cudalens.magics.tensors import tensors_in
-
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -162,3 +160,26 @@ def _draws() -> list[bytes]:
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         states += [torch.cuda.get_rng_state(index) for index in range(torch.cuda.device_count())]
     return [bytes(state.numpy().tobytes()) for state in states]
+
+
+# The tensors in the user's variables.
+
+
+def tensors_in(things: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """Yield the tensors among `things`: also those in lists, tuples and dictionaries, and those of modules."""
+    for thing in things:
+        for leaf in pytree.tree_leaves(thing):
+            if isinstance(leaf, torch.Tensor):
+                yield leaf
+            elif isinstance(leaf, torch.nn.Module):
+                yield from leaf.parameters()
+                yield from leaf.buffers()
+
+
+def names_on_device(namespace: Mapping[str, Any]) -> list[str]:
+    """Names of the variables with CUDA tensors, in order of assignment; names with an underscore are left out."""
+    return [
+        name
+        for name, thing in namespace.items()
+        if not name.startswith("_") and any(tensor.is_cuda for tensor in tensors_in([thing]))
+    ]

@@ -8,13 +8,15 @@ that defines functions these are wrapped; a cell that calls functions under a ma
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
+from weakref import ref
 
 from cudalens.fixes.names import Names, names_of
 from cudalens.magics.cells import RUN_PREFIX
-from cudalens.magics.graph_reach import changing_call, decorated_in, is_pure_package
 from cudalens.magics.syntax import statement_at
 
 
@@ -74,7 +76,10 @@ def rewritten(body: list[ast.stmt], run: str, shell: Any, name: str | None = Non
         return body
     if functions := _wrappable(body, name):
         for function in functions:
-            function.decorator_list.insert(0, _expression(f"{run}.wrap", function))
+            source = f"{run}.wrap"
+            statement = statement_at(source, function)
+            assert isinstance(statement, ast.Expr)
+            function.decorator_list.insert(0, statement.value)
         return body
     *rest, last = body
     kept = _kept_value(last, run)
@@ -150,16 +155,12 @@ def _refused(node: ast.AST, run: str, shell: Any) -> str | None:
         case ast.ImportFrom() if any(alias.name == "*" for alias in node.names):
             return "scope"
         case ast.Name(id=name):
-            return _refused_name(name, run, shell)
+            if (name.startswith(RUN_PREFIX) and name != run) or name == "get_ipython":
+                return "magic"
+            if name in _SHOWS | _SCOPE:
+                return "shows" if name in _SHOWS else "scope"
+            return "clock" if _is_clock(shell.user_ns.get(name)) else None
     return None
-
-
-def _refused_name(name: str, run: str, shell: Any) -> str | None:
-    if (name.startswith(RUN_PREFIX) and name != run) or name == "get_ipython":
-        return "magic"
-    if name in _SHOWS | _SCOPE:
-        return "shows" if name in _SHOWS else "scope"
-    return "clock" if _is_clock(shell.user_ns.get(name)) else None
 
 
 def _is_clock(thing: Any) -> bool:
@@ -225,7 +226,264 @@ def _compiles(body: list[ast.stmt]) -> bool:
     return True
 
 
-def _expression(source: str, like: ast.stmt) -> ast.expr:
-    statement = statement_at(source, like)
-    assert isinstance(statement, ast.Expr)
-    return statement.value
+# The objects that a ``%%cudagraph`` cell reaches through the functions that it calls, and whether they keep state.
+
+_PLAIN: Final = (int, float, complex, bool, str, bytes, type(None))
+
+
+class Bound:
+    """An object that a name is bound to, compared by identity through a weak reference."""
+
+    __slots__ = ("_hash", "_ref", "_text")
+
+    def __init__(self, thing: Any) -> None:
+        self._hash = id(thing)
+        try:
+            self._ref: Any = ref(thing)
+        except TypeError:  # a builtin function
+            self._ref = lambda: thing
+        self._text = f"<{getattr(thing, '__name__', None) or type(thing).__name__}>"
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Bound):
+            return NotImplemented
+        thing = self._ref()
+        return thing is not None and thing is other._ref()
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def bound_values(namespace: Mapping[str, Any], names: Iterable[str], given: Iterable[str]) -> dict[str, Any]:
+    """Return what recordings of a cell depend on besides its arguments, by name.
+
+    Args:
+        namespace: The user's namespace.
+        names: Names that the cell reads.
+        given: Names whose values are arguments.
+
+    Returns:
+        Plain values; functions and modules by identity. Tensors are left out, because a manager finds them.
+    """
+    known = set(given)
+    found: dict[str, Any] = {}
+    for name, thing in sorted(_reached(namespace, names).items()):
+        if name in known:
+            continue
+        if isinstance(thing, _PLAIN):
+            found[name] = thing
+        elif callable(thing) and not _is_library(thing):
+            found[name] = Bound(thing)
+    return found
+
+
+def decorated_in(namespace: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """Names that a cell reaches and that are functions under a graph manager."""
+    return [name for name, thing in _reached(namespace, names).items() if _is_decorated(thing)]
+
+
+def data_in(namespace: Mapping[str, Any], names: Iterable[str]) -> list[Any]:
+    """The data that a cell reaches: tensors, modules, and lists, tuples and dictionaries, which may contain them."""
+    return [
+        thing
+        for thing in _reached(namespace, names).values()
+        if isinstance(thing, list | tuple | dict) or hasattr(type(thing), "named_parameters") or _is_tensor(thing)
+    ]
+
+
+def _reached(namespace: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in namespace:
+            continue
+        thing = found[name] = namespace[name]
+        function = getattr(thing, "__func__", thing)
+        if isinstance(function, FunctionType) and function.__globals__ is namespace:
+            waiting.extend(_globals(function.__code__))
+    return found
+
+
+def _globals(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _globals(constant)
+
+
+def _is_library(thing: Any) -> bool:
+    """Return whether it is code of an installed package or of Python, which does not change while the notebook runs."""
+    if isinstance(thing, ModuleType):
+        return True
+    is_code = isinstance(thing, FunctionType | BuiltinFunctionType | type)
+    return is_code and getattr(thing, "__module__", None) != "__main__"
+
+
+def _is_decorated(thing: Any) -> bool:
+    function = getattr(thing, "__func__", thing)
+    kinds = (type(function), *(type(module) for module in _parts(function)))
+    return any(kind.__module__.startswith("cudalens.graphs") for kind in kinds)
+
+
+def _parts(thing: Any) -> Iterable[Any]:
+    """Return the modules in a module: one of them may be under a manager."""
+    return thing.modules() if hasattr(type(thing), "named_parameters") else ()
+
+
+#: Names of calls that change something besides their result.
+_CHANGING: Final = frozenset(
+    {".append", ".appendleft", ".extend", ".insert", ".remove", ".pop", ".popleft", ".popitem", ".clear", ".update"}
+    | {".add", ".discard", ".setdefault", ".write", ".backward", ".step", ".zero_grad", ".load_state_dict", ".fill"}
+    | {".send", ".put", ".record", ".train", ".eval", "setattr", "delattr", "next", "open", "exec", "eval", "print"}
+)
+
+#: Packages whose functions keep no state that a second call changes, apart from tensors and random numbers.
+_PURE_PACKAGES: Final = frozenset(
+    {"torch", "math", "cmath", "operator", "functools", "itertools", "builtins", "typing", "collections", "dataclasses"}
+    | {"einops"}
+)
+_CONSTANTS: Final = (range, slice, type(...))
+
+_STORES: Final = frozenset(
+    {"STORE_ATTR", "DELETE_ATTR", "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"}
+)
+_HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_MAX_OBJECTS: Final = 10_000
+
+
+def changing_call(name: str) -> str:
+    """`name` (with a dot where it is an attribute) if a call of it changes something; else empty text."""
+    is_in_place = name.endswith("_") and name.startswith(".") and not name.startswith("._")
+    return name if name in _CHANGING or is_in_place or name.startswith(".register_") else ""
+
+
+def state_reached(namespace: Mapping[str, Any], names: Iterable[str]) -> str:
+    """Why running a cell again may change something, from the objects that it reaches; empty text where nothing may.
+
+    Only objects that are known to keep no state pass: plain values, tensors and containers of them, functions of
+    some packages, modules and functions whose code stores nothing. Tensors that are written are found by observation,
+    not here.
+
+    Args:
+        namespace: The user's namespace.
+        names: Names that the cell reads.
+    """
+    search = _StateSearch()
+    for name in sorted(names):
+        try:
+            why = search.reason(namespace[name]) if name in namespace else ""
+        except Exception:  # an object that raises when it is looked at
+            why = "which cannot be searched for state"
+        if why:
+            return f"it uses {name!r}, {why}"
+    return ""
+
+
+class _StateSearch:
+    """Searches objects for state that a second run of a cell may change."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def reason(self, thing: Any) -> str:
+        """Why `thing` may keep state, as an apposition; empty text where it does not."""
+        if isinstance(thing, _PLAIN) or _is_tensor(thing) or id(thing) in self._seen:
+            return ""
+        if len(self._seen) >= _MAX_OBJECTS:
+            return "which holds too many objects to search"
+        self._seen.add(id(thing))
+        match thing:
+            case MethodType():
+                return self._first([thing.__func__, thing.__self__])
+            case functools.partial():
+                return self._first([thing.func, *thing.args, *thing.keywords.values()])
+            case dict():
+                return self._first(thing.values())
+            case list() | tuple() | set() | frozenset():
+                return self._first(thing)
+        return self._of_object(thing)
+
+    def _of_object(self, thing: Any) -> str:
+        if hasattr(type(thing), "named_parameters"):
+            return self._first_of_modules(thing)
+        if _is_pure_library(thing):
+            return ""
+        if isinstance(thing, FunctionType):
+            return self._of_function(thing)
+        if isinstance(thing, ModuleType | type):
+            return f"a {'module' if isinstance(thing, ModuleType) else 'class'} that may have effects"
+        return f"an object of {type(thing).__name__}, which may keep state"
+
+    def _first(self, things: Iterable[Any]) -> str:
+        return next((why for thing in things if (why := self.reason(thing))), "")
+
+    def _first_of_modules(self, module: Any) -> str:
+        """Why an nn.Module or a part of it may keep state besides its parameters and buffers."""
+        for part in module.modules():
+            if any(getattr(part, name, None) for name in _HOOKS):
+                return f"which has a module with hooks ({type(part).__name__})"
+            for kind in type(part).__mro__:
+                if not is_pure_package(kind.__module__):
+                    methods = [m for n, m in vars(kind).items() if isinstance(m, FunctionType) and n != "__init__"]
+                    if why := self._first(methods):
+                        return why
+        return ""
+
+    def _of_function(self, function: FunctionType) -> str:
+        """Why a function of the user may keep state: by its code, its closure, its defaults and its globals."""
+        if what := _changes(function.__code__):
+            return f"which reaches {function.__name__}(), where {what}"
+        cells = [cell.cell_contents for cell in function.__closure__ or () if _is_bound(cell)]
+        defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        named = [function.__globals__[name] for name in _globals(function.__code__) if name in function.__globals__]
+        return self._first([*cells, *defaults, *named])
+
+
+def _changes(code: CodeType, *, is_inner: bool = False) -> str:
+    """Return what in `code` changes something that remains after the call; empty text where nothing does."""
+    import dis
+
+    for instruction in dis.get_instructions(code):
+        name = str(instruction.argval)
+        if instruction.opname == "IMPORT_NAME" and not is_pure_package(name):
+            return f"{name!r} is imported"
+        is_free = instruction.opname == "STORE_DEREF" and name in code.co_freevars and not is_inner
+        if instruction.opname in _STORES or is_free:
+            return f"{name!r} is assigned" if "SUBSCR" not in instruction.opname else "an item is assigned"
+        is_attribute = instruction.opname in ("LOAD_ATTR", "LOAD_METHOD")
+        is_global = instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+        if (is_attribute or is_global) and (call := changing_call(f".{name}" if is_attribute else name)):
+            return f"{call} is called"
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return next((what for one in inner if (what := _changes(one, is_inner=True))), "")
+
+
+def _is_pure_library(thing: Any) -> bool:
+    """Return whether it is a module, a class, a function or a constant of a package without state."""
+    if isinstance(thing, ModuleType):
+        return is_pure_package(thing.__name__)
+    if isinstance(thing, FunctionType | BuiltinFunctionType | type):
+        owner = getattr(thing, "__self__", None)
+        name = thing.__module__ or type(owner).__module__
+        return is_pure_package(name) and (owner is None or isinstance(owner, ModuleType | type))
+    return type(thing).__module__ == "torch" or isinstance(thing, _CONSTANTS)
+
+
+def is_pure_package(name: str) -> bool:
+    """Return whether the module `name` is of a package whose functions keep no state."""
+    return name.partition(".")[0] in _PURE_PACKAGES
+
+
+def _is_tensor(thing: Any) -> bool:
+    return hasattr(type(thing), "__torch_function__") and hasattr(type(thing), "untyped_storage")
+
+
+def _is_bound(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.error import UsageError
 
-from cudalens.magics.base import Magic, verb
-from cudalens.magics.cells import CellRun, check_outputs, display, execution_count, print_error, written
-from cudalens.magics.options import (
+from cudalens.magics.base import (
     CellOptions,
+    Magic,
     NoOptions,
     Outputs,
     file,
@@ -22,7 +21,9 @@ from cudalens.magics.options import (
     one_of,
     option,
     place,
+    verb,
 )
+from cudalens.magics.cells import CellRun, check_outputs, display, execution_count, print_error, written
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -150,7 +151,7 @@ class Cudamem(Magic):
         Raises:
             UsageError: It is none of these, or it has no blocks.
         """
-        from cudalens.api.runs import runs
+        from cudalens.api.session import runs
         from cudalens.frames import Trace
         from cudalens.traces import load
         from cudalens.views.memory.words import has_memory

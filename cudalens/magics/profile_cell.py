@@ -81,7 +81,7 @@ class ProfiledCell(CellRun):
 
     def _note_overhead(self, error: BaseException | None) -> None:
         """Store the overhead of profiling in the Trace, or the reason why it was not measured."""
-        from cudalens.api.runs import runs
+        from cudalens.api.session import runs
 
         plain, self._plain, self.value = self._plain, None, self._profiled_value
         assert plain is not None
@@ -130,7 +130,7 @@ class ProfiledCell(CellRun):
     def _deliver(self, trace: Trace) -> None:
         """Compare the Trace with past runs, then deliver it."""
         from cudalens.api import history
-        from cudalens.api.runs import runs
+        from cudalens.api.session import runs
         from cudalens.magics.try_fix import ButtonTries
         from cudalens.views import notebook
 

@@ -198,7 +198,7 @@ def _trace(
     code: str | None = None,
     error: BaseException | None = None,
 ) -> Trace:
-    from cudalens.api.collected import races_trace
+    from cudalens.api.run_info import races_trace
     from cudalens.api.session import Outcome
 
     name = f"cell-{execution_count(shell)}"

@@ -81,7 +81,7 @@ class ButtonTries:
 
     def can_try(self, trace: Trace) -> bool:
         """Return whether a Trace is of a cell of this session: others may bring any code."""
-        from cudalens.api.runs import runs
+        from cudalens.api.session import runs
 
         return trace.info.code is not None and any(run is trace for run in runs.values())
 

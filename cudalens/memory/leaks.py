@@ -15,9 +15,8 @@ from typing import Any, Final
 import torch
 
 from cudalens.device.graph_backend import provided
-from cudalens.memory.names import NameSearch
+from cudalens.memory.names import NameSearch, roots_of
 from cudalens.memory.objects import mro_of
-from cudalens.memory.roots import roots_of
 from cudalens.memory.snapshot import (
     Address,
     allocated_bytes,

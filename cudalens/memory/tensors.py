@@ -11,8 +11,7 @@ from typing import Any, Final
 import torch
 
 from cudalens.memory.names import NameSearch
-from cudalens.memory.objects import instance_dict, mro_of
-from cudalens.memory.saved import SavedWalk
+from cudalens.memory.objects import SavedWalk, instance_dict, mro_of
 from cudalens.memory.snapshot import Address, storage_address
 
 #: Name of what only such cycles hold.

@@ -21,9 +21,8 @@ from cudalens.frames import (
 from cudalens.frames.build import no_garbage_collection
 from cudalens.frames.column_arrays import integers
 from cudalens.frames.limits import Problems
-from cudalens.profiler import columns, launches, metadata, own_rows
-from cudalens.profiler.kineto import KinetoSession, synchronize
-from cudalens.profiler.options import ProfilerOptions
+from cudalens.profiler import columns, kineto, launches, own_rows
+from cudalens.profiler.kineto import KinetoSession, ProfilerOptions, synchronize
 from cudalens.profiler.own_rows import (
     within_window,
     without_earlier_work,
@@ -149,7 +148,7 @@ class ProfilerCollector:
 
     def facts(self) -> dict[str, Any]:
         """Fields of `RunInfo`: the source and the devices."""
-        return {"source": self.device or "cpu", "devices": metadata.devices(uses_cuda=self.device == "cuda")}
+        return {"source": self.device or "cpu", "devices": kineto.devices(uses_cuda=self.device == "cuda")}
 
 
 def build_frames(

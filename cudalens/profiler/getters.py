@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import OVERHEAD_KINDS, WORK_ELSEWHERE, categorical
+from cudalens.frames.column_arrays import Ints
 from cudalens.frames.info import DAMAGED_NAMES
 from cudalens.frames.limits import Problems
 
@@ -134,7 +135,6 @@ def _is_outermost(function: str) -> bool:
     return function.startswith("<") and function.endswith(">") and function not in _INNER
 
 
-Ints = NDArray[np.int64]
 #: Codes into distinct values, shape (n,), and those values.
 Coded = tuple[NDArray[np.int32], list[Any]]
 

@@ -6,17 +6,23 @@ Known to work with torch 2.9 to 2.15. A Kineto session belongs to the whole proc
 from __future__ import annotations
 
 import os
+import platform
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Final
 
 import torch
 from torch.autograd import profiler as torch_profiler
 
+from cudalens import device
+from cudalens._version import __version__
 from cudalens.errors import ProfilerBusyError, ProfilerError
-from cudalens.profiler.options import ProfilerOptions
+from cudalens.frames import DeviceInfo
+from cudalens.frames.info import Threads
 
 _LOG_LEVEL: Final = "KINETO_LOG_LEVEL"
 _SILENT: Final = "6"  # above USDT, Kineto's highest
@@ -375,3 +381,96 @@ def _free_silently(earlier: list[torch.UntypedStorage]) -> None:
         others = [line for line in file if b"Memory block of unknown size" not in line]
         os.write(original, b"".join(others))
         os.close(original)
+
+
+# What a profile should record.
+
+_SPARSE: Final = ("use_device", "experimental")
+
+
+@dataclass(frozen=True)
+class ProfilerOptions:
+    """What a profile should record.
+
+    Attributes:
+        memory: Every allocation and release of tensor memory.
+        shapes: Shapes and dtypes of the inputs of each operator.
+        stacks: The Python call stack of each operator (a Python tracer runs; slow).
+        modules: The path of nn.Modules that were running (needs the Python tracer as well).
+        flops: Floating-point operations by torch's formulas (records shapes as well, as torch does).
+        cpu_only: Leave the GPU alone, also where there is one.
+        use_device: The kind of device to record ("cuda", "xpu", a PrivateUse1 backend's name), which has to be there;
+            None for a CUDA device where there is one.
+        experimental: torch's `_ExperimentalConfig`, passed to Kineto unchanged; None for its defaults.
+    """
+
+    memory: bool = False
+    shapes: bool = False
+    stacks: bool = False
+    modules: bool = False
+    flops: bool = False
+    cpu_only: bool = False
+    use_device: str | None = None
+    experimental: Any = None
+
+    @property
+    def traces_python(self) -> bool:
+        """Whether torch's Python tracer has to run."""
+        return self.stacks or self.modules
+
+    def to_dict(self) -> dict[str, str | int | float | bool | None]:
+        """Return the options as `RunInfo.options` has them."""
+        recorded = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _SPARSE}
+        if self.use_device is not None:
+            recorded["use_device"] = self.use_device
+        return recorded
+
+
+# Versions, devices, host, rank and threads of this process, for the run info.
+
+#: The control group's share of CPU time and its period, in microseconds; "max" for no limit (Linux, cgroup v2).
+_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
+
+
+def versions() -> dict[str, str]:
+    """Versions of what made the run."""
+    known: dict[str, str | None] = {
+        "cudalens": __version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "cuda_runtime": torch.version.cuda,
+        "hip_runtime": getattr(torch.version, "hip", None),
+    }
+    return {name: version for name, version in known.items() if version}
+
+
+def devices(*, uses_cuda: bool) -> tuple[DeviceInfo, ...]:
+    """Return the CUDA devices that this process sees; none if the run does not use them."""
+    return device.devices(torch) if uses_cuda else ()
+
+
+def host() -> str:
+    """Host name and processor."""
+    return f"{platform.node()}, {platform.machine()}, {os.cpu_count()} CPUs"
+
+
+def rank() -> tuple[int | None, int | None]:
+    """Rank and world size of a distributed job, or None twice."""
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return None, None
+
+
+def threads() -> Threads:
+    """On how many threads torch computes, and how many CPUs there are for them."""
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Threads(torch.get_num_threads(), max(1, min(bound, _allowed_cpus(bound))))
+
+
+def _allowed_cpus(unlimited: int) -> int:
+    try:
+        quota, period = _QUOTA.read_text().split()
+        return unlimited if quota == "max" else int(quota) // int(period)
+    except (OSError, ValueError, ZeroDivisionError):
+        return unlimited

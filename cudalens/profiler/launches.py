@@ -154,8 +154,7 @@ def _from_activities(raw: Any, problems: Problems) -> list[_Found]:
 
 
 def _decoded(fields: str, problems: Problems) -> Facts:
-    facts: Facts = decode_fields(f"{{{fields}}}".encode("utf-8", "replace"), Facts, problems, "launch facts")
-    return facts
+    return decode_fields(f"{{{fields}}}".encode("utf-8", "replace"), Facts, problems, "launch facts")
 
 
 def _from_saved(raw: Any, problems: Problems) -> list[_Found]:

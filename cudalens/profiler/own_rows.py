@@ -17,7 +17,7 @@ from cudalens.device.own_work import observed, own_threads
 from cudalens.frames import RUNTIME_CATEGORIES, RawRows, StackTable, categorical, is_category, nullable, tree
 from cudalens.frames.column_arrays import Bools, Ints, integers, map_texts
 from cudalens.frames.stacks import OWN_FILES, function_entry
-from cudalens.profiler.options import ProfilerOptions
+from cudalens.profiler.kineto import ProfilerOptions
 
 _MARGIN_NS: Final = 5_000_000
 
@@ -245,8 +245,7 @@ class Chains:
     def _extended(self, above: Ints, labels: Ints) -> Ints:
         pairs, codes = np.unique(np.stack([above, labels], axis=1), axis=0, return_inverse=True)
         ids = np.array([self._id(int(up), int(label)) for up, label in pairs], np.int64)
-        extended: Ints = ids[codes.reshape(-1)] if len(ids) else above
-        return extended
+        return ids[codes.reshape(-1)] if len(ids) else above
 
     def _id(self, above: int, label: int) -> int:
         known = self._ids.setdefault((above, label), len(self.label))
@@ -327,8 +326,7 @@ class _Callers:
 
 
 def _from(source: Ints, chain: Ints) -> Ints:
-    found: Ints = np.where(source >= 0, chain[source], -1)
-    return found
+    return np.where(source >= 0, chain[source], -1)
 
 
 def _backward_rows(events: pd.DataFrame, parent: Ints, depth: NDArray[np.int32]) -> tuple[Bools, Ints]:

@@ -274,8 +274,7 @@ class record_function:  # noqa: N801 - reads as a verb, like torch's
             raise ProfilerError("until() belongs inside the block of its range.")
         if not range_.run_callbacks_on_exit:
             raise ProfilerError(f"the range '{self.name}' waits for a future already.")
-        extended: Future[T] = range_._call_end_callbacks_on_future(future)
-        return extended
+        return range_._call_end_callbacks_on_future(future)
 
     def _call_end_callbacks_on_future(self, fut: Future[T]) -> Future[T]:
         """Let the range last until a future is done: torch's name of `until`."""

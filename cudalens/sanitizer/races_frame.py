@@ -15,7 +15,7 @@ import pandas as pd
 from cudalens.frames import StackTable
 from cudalens.frames.catalog_frames import frame_of_rows
 from cudalens.sanitizer.engine import HOST, Access, Race, Region
-from cudalens.sanitizer.text import stream_name
+from cudalens.sanitizer.engine.races import stream_name
 
 if TYPE_CHECKING:
     from cudalens.sanitizer.fixes.candidates import Fix

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from cudalens.errors import RecordError
+from cudalens.errors import RecordError, invalid_choice
 from cudalens.sanitizer.engine import (
     HOST,
     BlockRecordedOnStream,
@@ -105,7 +105,7 @@ class _Program:
             raise TypeError("expected a mapping with the field 'op'")
         make = _MAKERS.get(op["op"])
         if make is None:
-            raise ValueError(f"unknown kind '{op['op']}'; expected one of {', '.join(sorted(_MAKERS))}")
+            raise invalid_choice("op", op["op"], sorted(_MAKERS))
         return make(self, op)
 
     def region(self, tensor: str) -> Region:

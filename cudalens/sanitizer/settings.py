@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from os import PathLike
 from typing import Any, Final, Literal, get_args
 
-from cudalens.errors import SanitizerError
+from cudalens.errors import SanitizerError, invalid_choice
 from cudalens.sanitizer.engine import Access, Race, RaceKind
-from cudalens.sanitizer.text import counted, summarize
+from cudalens.sanitizer.engine.races import counted, summarize
 
 _FIELDS: Final = ("op", "at", "tensor", "kind")
 _TERMINAL_CELL: Final = re.compile(r"<ipython-input-(\d+)-")
@@ -153,7 +153,7 @@ def checked_on_race(on_race: Any) -> OnRace:
         SanitizerError: It is not valid.
     """
     if on_race not in get_args(OnRace):
-        raise SanitizerError(f"on_race is {on_race!r}; expected one of {', '.join(get_args(OnRace))}.")
+        raise invalid_choice("on_race", on_race, get_args(OnRace), SanitizerError)
     return on_race
 
 

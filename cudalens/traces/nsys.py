@@ -15,21 +15,21 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 import pandas as pd
 
-from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events, build_memory
-from cudalens.frames.column_arrays import Ints
+from cudalens.frames import DeviceInfo, Trace, build_memory
+from cudalens.frames.column_arrays import Bools, Ints
 from cudalens.frames.lenient_json import text_of
 from cudalens.frames.limits import Problems
 from cudalens.frames.syncs import build_syncs
 from cudalens.traces.chrome.values import MAX_NS, MISSING
-from cudalens.traces.sqlite import api_names, nvtx_text
-from cudalens.traces.sqlite.activities import Activities, Texts, is_time, positive, refuse_repeats
-from cudalens.traces.sqlite.api_names import demangler
+from cudalens.traces.source import run_info_of
+from cudalens.traces.sqlite import activities
+from cudalens.traces.sqlite.activities import Activities, Texts, demangler, is_time, positive, refuse_repeats
 from cudalens.traces.sqlite.file import Database, Rows
 
 KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -45,7 +45,7 @@ MEMORY: Final = "CUDA_GPU_MEMORY_USAGE_EVENTS"
 TABLES: Final = (KERNELS, COPIES, SETS, GRAPHS, WAITS, *CALLS, *LIBRARIES, *OVERHEADS, RANGES, MEMORY, "StringIds")
 
 #: nsys counts CUPTI's kinds from 0 (ENUM_CUDA_MEM_KIND).
-_MEMORY_KINDS: Final = {i: api_names.MEMORY_KINDS[i + 1] for i in range(7)}
+_MEMORY_KINDS: Final = {i: activities.MEMORY_KINDS[i + 1] for i in range(7)}
 _HOST_KINDS: Final = (0, 1)
 _PLACE: Final = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid")
 _GRAPH: Final = ("graphId", "graphNodeId")
@@ -57,12 +57,12 @@ _NAMES: Final = ("demangledName", "shortName", "mangledName", "name")
 def read_nsys(database: Database, problems: Problems) -> Trace:
     """The Trace in an export of nsys."""
     began = time.perf_counter()
-    reader = _Reader(database, problems)
+    reader = _NsysReader(database, problems)
     reader.read()
     return reader.to_trace(began)
 
 
-class _Reader:
+class _NsysReader:
     def __init__(self, database: Database, problems: Problems) -> None:
         self._database, self._problems = database, problems
         self._rows = Activities(problems)
@@ -97,42 +97,34 @@ class _Reader:
             "shared_memory_bytes": _sum(rows["staticSharedMemory"], rows["dynamicSharedMemory"]),
         }
         shape = [rows[column] for column in _SHAPE]
-        texts = {"grid": api_names.triple(*shape[:3]), "block_dim": api_names.triple(*shape[3:])}
-        self._add_work(KERNELS, rows, "kernel", names, ints, texts)
+        texts = {"grid": activities.triple(*shape[:3]), "block_dim": activities.triple(*shape[3:])}
+        self._rows.add(KERNELS, start=rows["start"], end=rows["end"], cat="kernel", name=names, ints=ints, texts=texts)
 
     def _add_copies(self) -> None:
         rows = self._database.read(COPIES, [*_PLACE, *_GRAPH, "bytes", "copyKind", "srcKind", "dstKind"])
-        names = api_names.copy_names(rows["copyKind"], rows["srcKind"], rows["dstKind"], _MEMORY_KINDS)
-        self._add_work(COPIES, rows, "gpu_memcpy", names, self._place(rows) | {"num_bytes": rows["bytes"]})
+        names = activities.copy_names(rows["copyKind"], rows["srcKind"], rows["dstKind"], _MEMORY_KINDS)
+        ints = self._place(rows) | {"num_bytes": rows["bytes"]}
+        self._rows.add(COPIES, start=rows["start"], end=rows["end"], cat="gpu_memcpy", name=names, ints=ints)
         rows = self._database.read(SETS, [*_PLACE, *_GRAPH, "bytes", "memKind"])
-        names = api_names.memset_names(rows["memKind"], _MEMORY_KINDS)
-        self._add_work(SETS, rows, "gpu_memset", names, self._place(rows) | {"num_bytes": rows["bytes"]})
+        names = activities.memset_names(rows["memKind"], _MEMORY_KINDS)
+        ints = self._place(rows) | {"num_bytes": rows["bytes"]}
+        self._rows.add(SETS, start=rows["start"], end=rows["end"], cat="gpu_memset", name=names, ints=ints)
 
     def _add_graphs(self) -> None:
         """Add graphs that nsys recorded as a single row each, without their kernels."""
         rows = self._database.read(GRAPHS, [*_PLACE, "graphId"])
         names = Texts.joined([rows["graphId"]], lambda i: f"CUDA graph {i}" if i != MISSING else "CUDA graph")
-        self._add_work(GRAPHS, rows, "kernel", names, self._place(rows))
+        ints = self._place(rows)
+        self._rows.add(GRAPHS, start=rows["start"], end=rows["end"], cat="kernel", name=names, ints=ints)
 
     def _add_waits(self) -> None:
         rows = self._database.read(WAITS, [*_PLACE, "syncType", "eventId"])
         # Waits for the default stream are recorded as kind 2, a wait for an event, but without an event.
-        is_stream = (rows["syncType"] == 2) & (rows["eventId"] == api_names.NO_ID)
+        is_stream = (rows["syncType"] == 2) & (rows["eventId"] == activities.NO_ID)
         kinds = np.where(is_stream, 3, rows["syncType"])
-        names = Texts.joined([kinds], lambda kind: api_names.SYNC_KINDS.get(kind, "Unknown sync"))
-        self._add_work(WAITS, rows, "cuda_sync", names, self._place(rows))
-
-    def _add_work(
-        self,
-        table: str,
-        rows: Rows,
-        cat: str,
-        names: Texts,
-        ints: dict[str, Ints],
-        texts: dict[str, Texts] | None = None,
-    ) -> None:
-        start, end = rows["start"], rows["end"]
-        self._rows.add(table, start=start, end=end, cat=cat, name=names, ints=ints, texts=texts)
+        names = Texts.joined([kinds], lambda kind: activities.SYNC_KINDS.get(kind, "Unknown sync"))
+        ints = self._place(rows)
+        self._rows.add(WAITS, start=rows["start"], end=rows["end"], cat="cuda_sync", name=names, ints=ints)
 
     def _place(self, rows: Rows) -> dict[str, Ints]:
         """Device, stream and launch of device work."""
@@ -158,8 +150,8 @@ class _Reader:
         process = process_of(thread)
         refuse_repeats(self._database.path, table, "correlationId", ids, (process, rows["eventClass"]))
         names = Texts.looked_up(rows["nameId"], self._strings, "call without a name (string {})")
-        names = names.mapped(api_names.plain_call)
-        by_name = names.mapped(lambda name: "cuda_driver" if api_names.is_driver_call(name) else "cuda_runtime")
+        names = names.mapped(activities.plain_call)
+        by_name = names.mapped(lambda name: "cuda_driver" if activities.is_driver_call(name) else "cuda_runtime")
         ints = split_thread(thread) | {"correlation_id": self._ids.correlations(process, ids)}
         texts = {"thread": self._session.threads(thread, self._strings)}
         self._rows.add(table, start=rows["start"], end=rows["end"], cat=by_name, name=names, ints=ints, texts=texts)
@@ -178,18 +170,14 @@ class _Reader:
         self._rows.add(table, start=rows["start"], end=rows["end"], cat="overhead", name=names, ints=ints)
 
     def to_trace(self, began: float) -> Trace:
-        columns, is_async = self._rows.to_columns()
-        num_rows = self._rows.num_rows
-        del self._rows
-        base = self._session.base_ns(columns["ts"])
-        columns["ts"] = columns["ts"] + base
-        events = build_events(columns, async_mask=is_async if is_async.any() else None)
-        del columns
+        base = self._session.base_ns(self._rows.last_start())
+        events = self._rows.to_events(base)
         frames = {"events": events, "memory": build_memory(self._memory(base), events)}
         frames |= build_syncs(frames)
-        info = run_info(self._database, self._session, self._ids, self._strings, events, self._problems)
-        build_s = time.perf_counter() - began
-        return Trace(info.replace(build_s=build_s, options={"file_events": num_rows}), **frames)
+        name = text_of(self._database.path.stem)
+        info = run_info_of(name, "file:nsys", events, self._problems, self._rows.num_rows)
+        info = info.replace(**session_facts(self._database, self._session, self._ids))
+        return Trace(info.replace(build_s=time.perf_counter() - began), **frames)
 
     def _memory(self, base: int) -> dict[str, Any]:
         """Device memory that the program allocated from the driver; torch's allocator calls these segments."""
@@ -216,8 +204,7 @@ class _Reader:
 
 def _sum(first: Ints, second: Ints) -> Ints:
     both = np.where(first == MISSING, 0, first) + np.where(second == MISSING, 0, second)
-    total: Ints = np.where((first == MISSING) & (second == MISSING), MISSING, both)
-    return total
+    return np.where((first == MISSING) & (second == MISSING), MISSING, both)
 
 
 def _as_list(values: Ints) -> list[int | None]:
@@ -246,12 +233,12 @@ class Session:
         rows = database.read("ThreadNames", ["nameId", "globalTid"])
         self._thread_names = dict(zip(rows["globalTid"].tolist(), rows["nameId"].tolist(), strict=True))
 
-    def base_ns(self, ts: Ints) -> int:
-        """The offset from the file's times to the epoch, ns; 0 if unknown."""
+    def base_ns(self, latest: int) -> int:
+        """Return the offset from the file's times to the epoch, ns; 0 if unknown. `latest` is the latest time."""
         start = self._database.read("TARGET_INFO_SESSION_START_TIME", ["utcEpochNs"])["utcEpochNs"]
         if self.meta.get("EXPORT_PARAM_TIME_NORMALIZE", "").lower() == "true" or not len(start):
             return 0
-        base, latest = int(start[0]), int(ts.max(initial=0))
+        base, latest = int(start[0]), max(latest, 0)
         is_relative = latest < _EPOCH_SINCE and 0 < base < MAX_NS - latest
         return base if is_relative else 0
 
@@ -262,16 +249,8 @@ class Session:
         ).mapped(lambda name: name or None)
 
 
-def run_info(
-    database: Database,
-    session: Session,
-    ids: Identities,
-    strings: Mapping[int, str],
-    events: pd.DataFrame,
-    problems: Problems,
-) -> RunInfo:
-    """The run info in the export. Environment variables in it are not read."""
-    timed = events[~events["is_instant"]]
+def session_facts(database: Database, session: Session, ids: Identities) -> dict[str, Any]:
+    """Return the fields of `RunInfo` in the export. Environment variables in it are not read."""
     versions = {name: session.system[key] for key, name in _VERSIONS.items() if session.system.get(key)}
     if version := session.meta.get("EXPORT_PRODUCT_VERSION"):
         versions["nsys"] = version
@@ -280,17 +259,12 @@ def run_info(
     extra = {"nsys_diagnostics": messages} if (messages := _diagnostics(database)) else {}
     if ids.renamed_streams:
         extra["renamed_streams"] = json.dumps(ids.renamed_streams)
-    return RunInfo(
-        name=text_of(database.path.stem),
-        source="file:nsys",
-        started_ns=int(timed["ts"].min()) if len(timed) else None,
-        ended_ns=int((timed["ts"] + timed["dur"]).max()) if len(timed) else None,
-        versions=versions,
-        devices=_devices(database, ids),
-        host=session.system.get("Hostname"),
-        problems=problems.to_tuple(),
-        extra=extra,
-    )
+    return {
+        "versions": versions,
+        "devices": _devices(database, ids),
+        "host": session.system.get("Hostname"),
+        "extra": extra,
+    }
 
 
 def _names_and_values(database: Database, table: str) -> dict[str, str]:
@@ -351,8 +325,7 @@ _CORRELATION_BITS: Final = 32  # size of CUPTI's correlation ids
 
 def process_of(global_id: Ints) -> Ints:
     """The bits of a global id for host, virtual machine and process; `MISSING` is kept."""
-    process: Ints = np.where(global_id == MISSING, MISSING, global_id >> _THREAD_BITS)
-    return process
+    return np.where(global_id == MISSING, MISSING, global_id >> _THREAD_BITS)
 
 
 def split_thread(global_id: Ints) -> dict[str, Ints]:
@@ -398,8 +371,7 @@ class Identities:
         if not self._offset:
             return ids
         shift = _mapped((process,), lambda p: self._offset.get(p, 0))
-        shifted: Ints = np.where((ids == MISSING) | (ids == 0), ids, ids + shift)
-        return shifted
+        return np.where((ids == MISSING) | (ids == 0), ids, ids + shift)
 
     def streams(self, process: Ints, context: Ints, device: Ints, stream: Ints) -> Ints:
         """Stream numbers that are unique among processes and contexts on a device."""
@@ -487,22 +459,35 @@ def add_ranges(database: Database, table: str, rows: Activities, strings: Mappin
     )
 
 
-def add_texts(rows: Activities, where: str, texts: Texts, *, ints: dict[str, Ints], **columns: Any) -> None:
+def add_texts(
+    rows: Activities,
+    where: str,
+    texts: Texts,
+    *,
+    start: Ints,
+    end: Ints,
+    ints: dict[str, Ints],
+    is_async: Bools,
+    is_instant: Bools,
+) -> None:
     """Append ranges with their `texts`, each distinct text parsed once (`nvtx_text.parse`)."""
-    parsed = [nvtx_text.parse(text) for text in texts.values]
+    parsed = [parse(text) for text in texts.values]
     texts = texts.filled(Texts.same("range without a name", len(texts.codes)))
-    parsed.append(nvtx_text.OpText("range without a name"))
+    parsed.append(OpText("range without a name"))
     ints = ints | {
         "sequence_nr": _taken([op.sequence_nr for op in parsed], texts),
         "external_id": _taken([op.op_id for op in parsed], texts),
     }
     rows.add(
         where,
+        start=start,
+        end=end,
         name=Texts(texts.codes, [op.name for op in parsed]),
         cat=Texts(texts.codes, [op.cat for op in parsed]),
         ints=ints,
         texts={"shapes": Texts(texts.codes, [op.shapes or "" for op in parsed]).mapped(lambda text: text or None)},
-        **columns,
+        is_async=is_async,
+        is_instant=is_instant,
     )
 
 
@@ -510,7 +495,7 @@ def _taken(values: list[int | None], texts: Texts) -> Ints:
     return np.array([MISSING if value is None else value for value in values], np.int64)[texts.codes]
 
 
-def _closed(found: Rows, is_range: Any, rows: Activities) -> Ints:
+def _closed(found: Rows, is_range: Bools, rows: Activities) -> Ints:
     """The ends of ranges; a range without a recorded end ends with the trace."""
     start, end = found["start"], found["end"]
     is_open = is_range & (end == MISSING) & (start != MISSING)
@@ -518,8 +503,7 @@ def _closed(found: Rows, is_range: Any, rows: Activities) -> Ints:
         return end
     rows.problems.add("range without an end, ended with the trace", "NVTX_EVENTS", int(is_open.sum()))
     last = max(int(end.max()), int(start.max()))
-    closed: Ints = np.where(is_open, last, end)
-    return closed
+    return np.where(is_open, last, end)
 
 
 def _with_domains(found: Rows, texts: Texts, strings: Mapping[int, str]) -> Texts:
@@ -541,3 +525,66 @@ def _with_domains(found: Rows, texts: Texts, strings: Mapping[int, str]) -> Text
         return f"{names[process, domain]}:{values[code]}" if (process, domain) in names else values[code]
 
     return Texts.joined([process, domain, texts.codes], full_name).mapped(lambda text: text or None)
+
+
+# Parse the text that torch's ``emit_nvtx`` gives an NVTX range: operator, sequence number, shapes.
+#
+# The current format is ``aten::mm, seq = 12, op_id = 40, sizes = [[2, 3], [3, 4]], input_op_ids = [(38,0), (39,0)]``
+# (``getNvtxStr`` in torch/csrc/profiler/util.cpp), where each part may be absent. Earlier versions write
+# ``mm, seq = 12, sizes = [[2, 3]]`` and ``MmBackward, stashed seq=12, seq=13``.
+
+_TAIL: Final = re.compile(
+    r"^(?P<name>.+?)"
+    r"(?:, stashed seq ?= ?(?P<stashed>\d{1,18}))?"
+    r"(?:, seq ?= ?(?P<seq>\d{1,18}))?"
+    r"(?:, op_id ?= ?(?P<op_id>\d{1,18}))?"
+    r"(?:, sizes ?= ?(?P<sizes>\[(?:\[[\d, -]*+\](?:, ?)?)*+\]))?"
+    r"(?:, input_op_ids ?= ?\[[()\d, ]*+\])?\Z",
+    re.DOTALL,
+)
+_MAX_LENGTH: Final = 1 << 16
+_OPERATOR: Final = re.compile(r"[A-Za-z_]\w*(?:::\w+)+(?:\.\w+)?(?:: [\w:]+)?\Z")
+#: Prefixes of ranges that torch opens with `record_function`, which are not operators.
+_RANGES: Final = ("FSDP::", "FSDP2::", "nccl:", "c10d::", "gloo:", "ProfilerStep#", "Optimizer.", "DataParallel")
+
+
+class OpText(NamedTuple):
+    """The parsed text of a range.
+
+    Attributes:
+        name: The operator, or the range's own name.
+        cat: ``cpu_op`` or ``user_annotation``.
+        sequence_nr: Autograd's sequence number; that of the forward for a backward operator; None if unknown.
+        op_id: torch's number of the call, or None.
+        shapes: Input shapes as JSON text, or None.
+    """
+
+    name: str
+    cat: str = "user_annotation"
+    sequence_nr: int | None = None
+    op_id: int | None = None
+    shapes: str | None = None
+
+
+def parse(text: str) -> OpText:
+    """Parse an NVTX range's text; a text that ``emit_nvtx`` did not write is a user annotation."""
+    if ", " not in text or len(text) > _MAX_LENGTH or (found := _TAIL.match(text)) is None:
+        return OpText(text)
+    name, stashed, seq, op_id, sizes = found.groups()
+    seq = stashed or seq
+    if seq is op_id is sizes is None:
+        return OpText(text)
+    return OpText(
+        name,
+        "cpu_op" if _is_operator(name, seq is not None or sizes is not None) else "user_annotation",
+        None if seq is None else int(seq),
+        None if op_id is None else int(op_id),
+        sizes.replace(" ", "") if sizes else None,
+    )
+
+
+def _is_operator(name: str, is_differentiated: bool) -> bool:
+    """Return whether a recorded function is an operator; ranges of `record_function` have similar texts."""
+    if name.startswith(_RANGES):
+        return False
+    return is_differentiated or _OPERATOR.match(name) is not None

@@ -14,16 +14,16 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.frames import OVERHEAD_KINDS, DeviceInfo, RunInfo, Trace, build_events
+from cudalens.frames import OVERHEAD_KINDS, DeviceInfo, Trace
 from cudalens.frames.column_arrays import Ints
 from cudalens.frames.lenient_json import text_of
 from cudalens.frames.limits import Problems
 from cudalens.frames.syncs import build_syncs
 from cudalens.traces.chrome.values import MISSING
 from cudalens.traces.nsys import add_texts
-from cudalens.traces.sqlite import api_names
-from cudalens.traces.sqlite.activities import Activities, Texts, positive, refuse_repeats
-from cudalens.traces.sqlite.api_names import demangler
+from cudalens.traces.source import run_info_of
+from cudalens.traces.sqlite import activities
+from cudalens.traces.sqlite.activities import Activities, Texts, demangler, positive, refuse_repeats
 from cudalens.traces.sqlite.file import Database, Rows
 
 _KIND: Final = "CUPTI_ACTIVITY_KIND_"
@@ -45,12 +45,12 @@ _LAUNCH: Final = ("registersPerThread", "staticSharedMemory", "dynamicSharedMemo
 def read_nvprof(database: Database, problems: Problems) -> Trace:
     """Return the Trace in a file of nvprof."""
     began = time.perf_counter()
-    reader = _Reader(database, problems)
+    reader = _NvprofReader(database, problems)
     reader.read()
     return reader.to_trace(began)
 
 
-class _Reader:
+class _NvprofReader:
     def __init__(self, database: Database, problems: Problems) -> None:
         self._database, self._problems = database, problems
         self._rows = Activities(problems)
@@ -81,25 +81,25 @@ class _Reader:
         if _LAUNCH[1] in rows or _LAUNCH[2] in rows:
             ints["shared_memory_bytes"] = shared[0] + shared[1]
         shape = [rows[column] for column in _SHAPE]
-        texts = {"grid": api_names.triple(*shape[:3]), "block_dim": api_names.triple(*shape[3:])}
-        self._add_work(table, rows, "kernel", names, ints, texts)
+        texts = {"grid": activities.triple(*shape[:3]), "block_dim": activities.triple(*shape[3:])}
+        self._add_device_work(table, rows, "kernel", names, ints, texts)
 
     def _add_copies(self, table: str) -> None:
         rows = self._database.read(table, [*_PLACE, "bytes", "copyKind", "srcKind", "dstKind"])
-        names = api_names.copy_names(rows["copyKind"], rows["srcKind"], rows["dstKind"], api_names.MEMORY_KINDS)
-        self._add_work(table, rows, "gpu_memcpy", names, {"num_bytes": rows["bytes"]})
+        names = activities.copy_names(rows["copyKind"], rows["srcKind"], rows["dstKind"], activities.MEMORY_KINDS)
+        self._add_device_work(table, rows, "gpu_memcpy", names, {"num_bytes": rows["bytes"]})
 
     def _add_sets(self) -> None:
         rows = self._database.read(SETS, [*_PLACE, "bytes", "memoryKind"])
-        names = api_names.memset_names(rows["memoryKind"], api_names.MEMORY_KINDS)
-        self._add_work(SETS, rows, "gpu_memset", names, {"num_bytes": rows["bytes"]})
+        names = activities.memset_names(rows["memoryKind"], activities.MEMORY_KINDS)
+        self._add_device_work(SETS, rows, "gpu_memset", names, {"num_bytes": rows["bytes"]})
 
     def _add_waits(self) -> None:
         rows = self._database.read(WAITS, [*_PLACE, "type"])
-        names = Texts.joined([rows["type"]], lambda kind: api_names.SYNC_KINDS.get(kind, "Unknown sync"))
-        self._add_work(WAITS, rows, "cuda_sync", names, {})
+        names = Texts.joined([rows["type"]], lambda kind: activities.SYNC_KINDS.get(kind, "Unknown sync"))
+        self._add_device_work(WAITS, rows, "cuda_sync", names, {})
 
-    def _add_work(
+    def _add_device_work(
         self,
         table: str,
         rows: Rows,
@@ -130,7 +130,7 @@ class _Reader:
         stream = rows["streamId"]
         return {
             "device": device,
-            "stream": np.where((stream < 0) | (stream == api_names.NO_ID), MISSING, stream),
+            "stream": np.where((stream < 0) | (stream == activities.NO_ID), MISSING, stream),
             "correlation_id": rows["correlationId"],
             "graph_id": positive(rows["graphId"]),
             "graph_node_id": positive(rows["graphNodeId"]),
@@ -139,7 +139,7 @@ class _Reader:
     def _add_calls(self, table: str, kind: str) -> None:
         rows = self._database.read(table, ["cbid", "start", "end", "processId", "threadId", "correlationId"])
         refuse_repeats(self._database.path, table, "correlationId", rows["correlationId"], (rows["processId"],))
-        names = Texts.joined([rows["cbid"]], lambda number: api_names.call_name(kind, number))
+        names = Texts.joined([rows["cbid"]], lambda number: activities.call_name(kind, number))
         start, end = self._timed(rows)
         ints = {"pid": rows["processId"], "tid": _unsigned(rows["threadId"]), "correlation_id": rows["correlationId"]}
         self._rows.add(table, start=start, end=end, cat=f"cuda_{kind}", name=names, ints=ints)
@@ -151,27 +151,15 @@ class _Reader:
         self._rows.add(OVERHEAD, start=start, end=end, cat="overhead", name=names, ints=threads_of(rows))
 
     def to_trace(self, began: float) -> Trace:
-        columns, is_async = self._rows.to_columns()
-        num_rows = self._rows.num_rows
-        events = build_events(columns, async_mask=is_async if is_async.any() else None)
-        del self._rows, columns
+        events = self._rows.to_events()
         frames: dict[str, pd.DataFrame] = {"events": events}
         frames |= build_syncs(frames)
-        info = self._info(events)
-        return Trace(info.replace(build_s=time.perf_counter() - began, options={"file_events": num_rows}), **frames)
-
-    def _info(self, events: pd.DataFrame) -> RunInfo:
-        timed = events[~events["is_instant"]]
         version = self._database.read("Version", ["version"])["version"]
-        return RunInfo(
-            name=text_of(self._database.path.stem),
-            source="file:nvprof",
-            started_ns=int(timed["ts"].min()) if len(timed) else None,
-            ended_ns=int((timed["ts"] + timed["dur"]).max()) if len(timed) else None,
-            versions={"nvprof_schema": str(int(version[0]))} if len(version) and version[0] != MISSING else {},
-            devices=self._devices(),
-            problems=self._problems.to_tuple(),
-        )
+        versions = {"nvprof_schema": str(int(version[0]))} if len(version) and version[0] != MISSING else {}
+        name = text_of(self._database.path.stem)
+        info = run_info_of(name, "file:nvprof", events, self._problems, self._rows.num_rows)
+        info = info.replace(versions=versions, devices=self._devices(), build_s=time.perf_counter() - began)
+        return Trace(info, **frames)
 
     def _devices(self) -> tuple[DeviceInfo, ...]:
         columns = ("id", "name", "globalMemorySize", "numMultiprocessors", "computeCapabilityMajor")

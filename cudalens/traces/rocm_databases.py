@@ -17,16 +17,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events
+from cudalens.frames import DeviceInfo, Trace
 from cudalens.frames.column_arrays import Ints
 from cudalens.frames.counters import CounterValues
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder, text_of
 from cudalens.frames.limits import Problems
 from cudalens.frames.syncs import build_syncs
 from cudalens.traces.chrome.values import MISSING
-from cudalens.traces.sqlite import api_names
-from cudalens.traces.sqlite.activities import Activities, Texts
-from cudalens.traces.sqlite.api_names import call_category, copy_name, demangler
+from cudalens.traces.source import run_info_of
+from cudalens.traces.sqlite import activities
+from cudalens.traces.sqlite.activities import Activities, Texts, call_category, copy_name, demangler
 from cudalens.traces.sqlite.file import Database, Rows
 
 _TABLE: Final = re.compile(r"(rocpd_(?:info_)?[a-z]+(?:_[a-z]+)?)((?:_[0-9a-fA-F]{8}[0-9a-fA-F_]{0,40})?)")
@@ -55,22 +55,12 @@ def read_rocpd(database: Database, problems: Problems) -> Trace:
         part = _Process(database, names, rows, devices)
         part.read()
         part.add_counters(counters)
-    columns, is_async = rows.to_columns()
-    events = build_events(columns, async_mask=is_async if is_async.any() else None)
+    events = rows.to_events()
     frames = {"events": events, "counters": counters.to_frame()}
     frames |= build_syncs({"events": events})
-    timed = events[~events["is_instant"]]
-    info = RunInfo(
-        name=text_of(database.path.stem),
-        source="file:rocpd",
-        started_ns=int(timed["ts"].min()) if len(timed) else None,
-        ended_ns=int((timed["ts"] + timed["dur"]).max()) if len(timed) else None,
-        devices=tuple(device for _, device in sorted(devices.items())),
-        options={"file_events": rows.num_rows},
-        problems=problems.to_tuple(),
-        build_s=time.perf_counter() - began,
-    )
-    return Trace(info, **frames)
+    info = run_info_of(text_of(database.path.stem), "file:rocpd", events, problems, rows.num_rows)
+    gpus = tuple(device for _, device in sorted(devices.items()))
+    return Trace(info.replace(devices=gpus, build_s=time.perf_counter() - began), **frames)
 
 
 def _processes(tables: Mapping[str, Any]) -> dict[str, dict[str, str]]:
@@ -143,7 +133,7 @@ class _Process:
         names = Texts.looked_up(rows["kernel_id"], symbols, "kernel without a name (symbol {})")
         names = names.mapped(demangler(names.values))
         blocks, threads = [rows[column] for column in _SHAPE[:3]], [rows[column] for column in _SHAPE[3:]]
-        texts = {"block_dim": api_names.triple(*blocks), "grid": api_names.triple(*map(_blocks, threads, blocks))}
+        texts = {"block_dim": activities.triple(*blocks), "grid": activities.triple(*map(_blocks, threads, blocks))}
         self._add_work(
             "rocpd_kernel_dispatch", rows, "kernel", names, {"shared_memory_bytes": rows["group_segment_size"]}, texts
         )
@@ -272,21 +262,11 @@ def read_rpd(database: Database, problems: Problems) -> Trace:
     strings = dict(zip(texts["id"].tolist(), map(text_of, texts.objects("string")), strict=True))
     _add_calls(database, rows, strings)
     _add_work(database, rows, strings)
-    columns, is_async = rows.to_columns()
-    events = build_events(columns, async_mask=is_async if is_async.any() else None)
-    counters = _counters(database)
-    timed = events[~events["is_instant"]]
-    info = RunInfo(
-        name=text_of(database.path.stem),
-        source="file:rpd",
-        started_ns=int(timed["ts"].min()) if len(timed) else None,
-        ended_ns=int((timed["ts"] + timed["dur"]).max()) if len(timed) else None,
-        options={"file_events": rows.num_rows},
-        problems=problems.to_tuple(),
-        build_s=time.perf_counter() - began,
-    )
-    frames = {"events": events, "counters": counters.to_frame()}
-    return Trace(info, **frames, **build_syncs({"events": events}))
+    events = rows.to_events()
+    frames = {"events": events, "counters": _counters(database).to_frame()}
+    frames |= build_syncs({"events": events})
+    info = run_info_of(text_of(database.path.stem), "file:rpd", events, problems, rows.num_rows)
+    return Trace(info.replace(build_s=time.perf_counter() - began), **frames)
 
 
 def _add_calls(database: Database, rows: Activities, strings: Mapping[int, str]) -> None:

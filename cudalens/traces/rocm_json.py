@@ -15,15 +15,15 @@ import msgspec
 import numpy as np
 
 from cudalens.errors import TraceFormatError
-from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events
+from cudalens.frames import DeviceInfo, Trace
 from cudalens.frames.column_arrays import Ints
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder, text_of
 from cudalens.frames.limits import Problems
 from cudalens.frames.syncs import build_syncs
 from cudalens.traces.chrome.values import MISSING
-from cudalens.traces.sqlite import api_names
-from cudalens.traces.sqlite.activities import Activities, Texts
-from cudalens.traces.sqlite.api_names import call_category, copy_name, demangler
+from cudalens.traces.source import name_of_file, run_info_of
+from cudalens.traces.sqlite import activities
+from cudalens.traces.sqlite.activities import Activities, Texts, call_category, copy_name, demangler
 
 KEY: Final = "rocprofiler-sdk-tool"
 _EXPECTED: Final = "the JSON of rocprofv3 (rocprofv3 --output-format json)"
@@ -124,21 +124,12 @@ def read_tool_json(path: Path, text: bytes) -> Trace:
     rows, devices = Activities(problems), dict[int, DeviceInfo]()
     for process in _processes(path, text):
         _Reader(process, rows, devices).read()
-    columns, is_async = rows.to_columns()
-    events = build_events(columns, async_mask=is_async if is_async.any() else None)
+    events = rows.to_events()
     if not len(events) and len(problems):
         raise TraceFormatError(path, found=f"no usable event; first damage: {problems.first()}", expected=_EXPECTED)
-    timed = events[~events["is_instant"]]
-    info = RunInfo(
-        name=text_of(path.name.split(".")[0].encode("utf-8", "replace").decode()),
-        source="file:rocprofv3",
-        started_ns=int(timed["ts"].min()) if len(timed) else None,
-        ended_ns=int((timed["ts"] + timed["dur"]).max()) if len(timed) else None,
-        devices=tuple(device for _, device in sorted(devices.items())),
-        options={"file_events": rows.num_rows},
-        problems=problems.to_tuple(),
-        build_s=time.perf_counter() - began,
-    )
+    info = run_info_of(name_of_file(path), "file:rocprofv3", events, problems, rows.num_rows)
+    gpus = tuple(device for _, device in sorted(devices.items()))
+    info = info.replace(devices=gpus, build_s=time.perf_counter() - began)
     return Trace(info, events=events, **build_syncs({"events": events}))
 
 
@@ -205,7 +196,7 @@ class _Reader:
             names,
             [info.agent_id.handle for info in infos],
             {"shared_memory_bytes": _ints(info.group_segment_size for info in infos), "queue": queue},
-            {"block_dim": api_names.triple(*blocks), "grid": api_names.triple(*grid)},
+            {"block_dim": activities.triple(*blocks), "grid": activities.triple(*grid)},
         )
 
     def _add_copies(self, records: Sequence[_Record]) -> None:

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from cudalens.errors import TraceFormatError, UnsafeSnapshotError
-from cudalens.frames.snapshots.values import text
+from cudalens.frames.snapshots.history import text
 
 #: Larger files are refused.
 MAX_BYTES: Final = 4 << 30

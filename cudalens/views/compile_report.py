@@ -8,8 +8,7 @@ from typing import Any, Final
 import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.views.foreign import clean
-from cudalens.views.sections.model import Block, Column, Note, Row, Section, Table, Text, marked_code
+from cudalens.views.sections.model import Block, Column, Note, Row, Section, Table, Text, clean, marked_code
 
 _CSS: Final = "cx"
 _NAME: Final = "compiled"
@@ -90,14 +89,10 @@ def _breaks(breaks: pd.DataFrame) -> Section:
     rows = []
     for row in _records(breaks):
         why, change = marked_code(clean(row["reason"])), marked_code(clean(row["change"]))
-        rows.append(Row((_place_and_source(row), why, change)))
+        place = units.short_place(clean(row["place"]))
+        rows.append(Row((((place, " ", Text(clean(row["source"]), "code"))), why, change)))
     table = Table(columns, rows, len(breaks), more=("graph break", ".breaks"), is_stacked=True)
     return Section("", _CSS, title="Graph breaks, in order", blocks=(table,))
-
-
-def _place_and_source(row: dict[str, Any]) -> tuple[Text | str, ...]:
-    place = units.short_place(clean(row["place"]))
-    return (place, " ", Text(clean(row["source"]), "code"))
 
 
 def _recompilations(recompilations: pd.DataFrame) -> Section:
@@ -177,8 +172,7 @@ def _refused(refused: pd.DataFrame) -> Section:
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = frame.head(_MAX_ROWS).to_dict("records")
-    return rows
+    return frame.head(_MAX_ROWS).to_dict("records")
 
 
 def _closing(summary: pd.Series) -> str:

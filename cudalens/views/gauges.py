@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from cudalens.analysis import units
-from cudalens.device.inventory.pairing import visible_numbers
-from cudalens.device.inventory.readings import Gpu
+from cudalens.device.inventory.readings import Gpu, visible_numbers
 from cudalens.device.sampler import Sample, Sampler
 from cudalens.views.sections.markup import SVG, Node, element
 from cudalens.views.sections.model import Cards, Custom, Note, Section

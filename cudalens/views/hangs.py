@@ -11,8 +11,7 @@ from typing import Final
 import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.analysis.hangs import Culprit, Hang, diagnose
-from cudalens.analysis.job_collectives import Job, collectives, user_frame
+from cudalens.analysis.hangs import Culprit, Hang, Job, collectives, diagnose, user_frame
 from cudalens.frames.flight_records import Call, CallFrame, FlightRecords
 from cudalens.views.sections.model import Cell, Column, Facts, Items, Row, Section, Table, Text
 from cudalens.views.sections.shown import Shown, write_page

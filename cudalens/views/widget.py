@@ -18,12 +18,12 @@ import traitlets
 
 from cudalens.errors import FixError
 from cudalens.frames import Trace
-from cudalens.views import assets, notebook, selection
+from cudalens.views import assets, notebook
 from cudalens.views.graphs import section as graphs
 from cudalens.views.memory import map_payload
 from cudalens.views.races import section as races
 from cudalens.views.sections.page import facts
-from cudalens.views.timeline import payload
+from cudalens.views.timeline import marks, payload
 from cudalens.views.timeline.marks import keep_marks, marks_for_page
 
 Callback = Callable[[pd.DataFrame], object]
@@ -72,7 +72,7 @@ class TimelineWidget(anywidget.AnyWidget):
         self.trace = trace
         self._max_bytes = notebook.max_message_bytes() if max_bytes is None else max_bytes
         self._callbacks: list[Callback] = [] if on_select is None else [on_select]
-        selection.remember(trace, None)
+        marks.remember(trace, None)
         shown = facts(trace, against)
         super().__init__(_facts=shown, _marks=shown["marks"], _versions=assets.library_versions(), _ready=_ready(trace))
         self._can_try = shown["findings"] is not None and notebook.tries_of(trace) is not None
@@ -82,7 +82,7 @@ class TimelineWidget(anywidget.AnyWidget):
     @property
     def selection(self) -> pd.DataFrame:
         """The rows of ``trace.events`` that are selected; all where nothing is."""
-        return selection.selected_events(self.trace)
+        return marks.selected_events(self.trace)
 
     def on_select(self, callback: Callback) -> None:
         """Call `callback(rows)` whenever the selection changes; what it raises is shown under the widget."""
@@ -104,7 +104,7 @@ class TimelineWidget(anywidget.AnyWidget):
 
     @traitlets.observe("_selection")
     def _selected(self, change: Any) -> None:
-        selection.remember(self.trace, _known(change["new"]))
+        marks.remember(self.trace, _known(change["new"]))
         for callback in self._callbacks:
             try:
                 callback(self.selection)

@@ -6,7 +6,9 @@ import os
 from types import TracebackType
 from typing import Any, Final, Protocol
 
-from cudalens.device import clock, gpu_trace, modelled
+import torch
+
+from cudalens.device import clock, gpu_trace
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.device.inventory import readings
 from cudalens.device.inventory.visible import CUDA_VARIABLE
@@ -21,7 +23,6 @@ from cudalens.virtual.profile.metrics import VirtualSource
 from cudalens.virtual.shapes.operators import Shapes
 from cudalens.virtual.shapes.reading import Defaults
 from cudalens.virtual.specs.properties import spec_ceilings, visible_ordinals
-from cudalens.virtual.tensors import default_device
 from cudalens.virtual.torch_cuda.stacks import warn_user
 
 _HIDDEN: Final = (
@@ -188,7 +189,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
             for observer in tuple(observers):
                 observer.left()
             if self._modes is not None:
-                default_device.reset(self._default)
+                reset_default_device(self._default)
                 self._modes.leave()
         finally:
             self.gpus.close()
@@ -204,9 +205,9 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         self._patches.set(clock, "now_ns", lambda: gpus.machine.now_ns)
         self._patches.set(clock, "done_ns", lambda: max(gpus.machine.now_ns, *(one.tail_ns for one in gpus.devices)))
         self._patches.set(readings, "virtual_label", lambda: self.label)
-        self._patches.set(modelled, "ceilings", lambda index: spec_ceilings(self.spec))
+        self._patches.set(clock, "ceilings", lambda index: spec_ceilings(self.spec))
         self._patches.set(readings, "open_source", lambda: VirtualSource(gpus, self.num_devices, self.label))
-        self._default = default_device.context()
+        self._default = default_device_context()
         self._modes = ThreadModes(parts.MODES, gpus)
         self._modes.enter()
 
@@ -218,3 +219,19 @@ for _critical in (device.__enter__, device.__exit__, device.enable, device.disab
 def active() -> device | None:
     """Return the active virtual device, or None."""
     return _active
+
+
+# Restore the default device at the end of a virtual device, after ``torch.set_default_device("cuda")`` inside it.
+
+
+def default_device_context() -> Any:
+    """Return the object that torch.set_default_device has installed on this thread, or None if there is none."""
+    holder = getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None)
+    return getattr(holder, "device_context", None)
+
+
+def reset_default_device(before: Any) -> None:
+    """Restore the default device of `before` (from `default_device_context`) if the current one is a CUDA device."""
+    now = default_device_context()
+    if now is not None and now is not before and now.device.type == "cuda":
+        torch.set_default_device(None if before is None else before.device)

@@ -22,9 +22,8 @@ from cudalens.virtual.tensors.residency import KEY, Residence
 from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.machine import NO_GPUS, Device, Machine
 from cudalens.virtual.timing.streams import CudaEvent, Stream
-from cudalens.virtual.torch_cuda.errors import INVALID_DEVICE, Handles, cuda_error
+from cudalens.virtual.torch_cuda.errors import INVALID_DEVICE, GpuTraceSignals, Handles, cuda_error
 from cudalens.virtual.torch_cuda.generators import default_generators
-from cudalens.virtual.torch_cuda.gpu_trace import GpuTraceSignals
 from cudalens.virtual.torch_cuda.stacks import python_stack, warn_user
 
 if TYPE_CHECKING:

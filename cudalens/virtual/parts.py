@@ -10,15 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from cudalens.virtual.capture import graph_backend
-from cudalens.virtual.compiled import installing as compiled
+from cudalens.virtual.compiled import session as compiled
 from cudalens.virtual.dispatch import (
     amp,
     attention,
     autograd,
-    dropout,
+    fused_layers,
     modes,
     refusals,
-    rms_norm,
     triton_kernels,
     workspaces,
 )
@@ -27,8 +26,7 @@ from cudalens.virtual.dispatch.modes import ThreadModes
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.shapes import host as shapes_on_host
-from cudalens.virtual.tensors import attributes as tensors
-from cudalens.virtual.tensors import device_arguments, device_spellings, foreach, gradients, legacy_types, storages
+from cudalens.virtual.tensors import attributes, device_arguments, storages
 from cudalens.virtual.tensors.device_arguments import FunctionMode
 from cudalens.virtual.torch_cuda import (
     checkpoints,
@@ -37,9 +35,6 @@ from cudalens.virtual.torch_cuda import (
     pool_handles,
     rng,
     runtime,
-)
-from cudalens.virtual.torch_cuda import (
-    profilers as torch_profilers,
 )
 
 Part: TypeAlias = Callable[[Patches, Gpus], None]
@@ -64,23 +59,23 @@ INSTALL: Final[Sequence[Part]] = (
     graph_backend.install,
     pool_handles.install,
     checkpoints.install,
-    tensors.install,
+    attributes.install,
     device_arguments.install,
-    device_spellings.install,
+    device_arguments.install_spellings,
     storages.install,
     shapes_on_host.install,
-    dropout.install,
+    fused_layers.install,
     attention.install,
-    rms_norm.install,
-    legacy_types.install,
+    fused_layers.install_rms_norm,
+    storages.install_legacy_types,
     autograd.install,
     rng.install,
     _install_threads,
     collectives.install,
     amp.install,
-    foreach.install,
-    gradients.install,
-    torch_profilers.install,
+    attributes.install_foreach_grouping,
+    attributes.install_gradient_checks,
+    runtime.install_profilers,
     triton_kernels.install,
     refusals.install,
     compiled.install,

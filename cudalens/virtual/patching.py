@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from cudalens.device.interpose import ABSENT, put_back
+from cudalens.device import interpose
+from cudalens.device.interpose import ABSENT, Change, put_back
 from cudalens.errors import VirtualDeviceError
 
 
@@ -124,3 +125,26 @@ def run_source(module: types.ModuleType) -> dict[str, Any]:
     finally:
         typing.overload = overload
     return again.__dict__
+
+
+# Patch modules when they are imported.
+
+
+def when_imported(patches: Patches, name: str, change: Change) -> None:
+    """Call `change` with a module: now if it is imported, otherwise after its import.
+
+    Args:
+        patches: Undone at the end; `change` uses the same.
+        name: The module's full name.
+        change: Applies the patches.
+    """
+    patches.on_restore(interpose.when_imported(name, change))
+
+
+# The installed torch version; the model follows the behaviour of that version on a GPU.
+
+
+def torch_version() -> tuple[int, int]:
+    """Major and minor number of the release."""
+    major, minor = torch.__version__.split(".")[:2]
+    return int(major), int(minor)

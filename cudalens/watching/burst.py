@@ -10,7 +10,7 @@ from cudalens.api.session import OK, Session
 from cudalens.device import clock
 from cudalens.frames import Trace
 from cudalens.profiler import ProfilerOptions, kineto
-from cudalens.watching.step_parts import of_steps
+from cudalens.watching.causes import of_steps
 
 
 @dataclass

@@ -12,11 +12,10 @@ import numpy as np
 
 from cudalens.analysis import units
 from cudalens.errors import TraceFormatError
-from cudalens.views.foreign import clean
 from cudalens.views.sections.markup import Node, element, svg
-from cudalens.views.sections.model import Column, Picture, Row, Section, Table
+from cudalens.views.sections.model import Column, Picture, Row, Section, Table, clean
 from cudalens.views.sections.shown import Shown, write_page
-from cudalens.watching import sentences
+from cudalens.watching import record
 from cudalens.watching.record import WatchRecord
 from cudalens.watching.run import WatchedRun, is_watched, read_watched
 
@@ -181,14 +180,14 @@ def section(runs: Mapping[int, WatchedRun]) -> Section:
     rows = [_row(rank, state, runs[rank]) for rank, state in states.items()]
     picture = rank_map(runs)
     blocks = (*((Picture(picture, is_wide=True),) if picture is not None else ()), Table(_COLUMNS, rows, num_open=16))
-    simulated = "simulated" if any(sentences.simulated_badge(run) for run in runs.values()) else ""
+    simulated = "simulated" if any(record.simulated_badge(run) for run in runs.values()) else ""
     return Section("watch", "cl-watch", verdict=verdict(runs), badge=simulated, blocks=blocks)
 
 
 def _row(rank: int, state: RankState, run: WatchedRun) -> Row:
     times = (state.step_ns, state.data_ns, state.communication_ns)
     shown = ("-" if value is None else units.duration(value) for value in times)
-    return Row((str(rank), f"{run.facts.num_steps:,}", *shown, clean(sentences.verdict(run))))
+    return Row((str(rank), f"{run.facts.num_steps:,}", *shown, clean(record.verdict(run))))
 
 
 def rank_map(runs: Mapping[int, WatchedRun]) -> Node | None:

@@ -13,8 +13,8 @@ from sample_traces import Rows, gpu_trace
 from cudalens.analysis import flame_graph
 from cudalens.frames import RunInfo, Trace
 from cudalens.report import to_html
-from cudalens.views.selection import remember
 from cudalens.views.timeline import payload
+from cudalens.views.timeline.marks import remember
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

@@ -13,7 +13,7 @@ from sample_traces import Rows
 from cudalens.analysis import key_averages, units
 from cudalens.frames import RunInfo, Trace
 from cudalens.report import to_html
-from cudalens.views.selection import remember
+from cudalens.views.timeline.marks import remember
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from cudalens.frames import RunInfo, Trace, build_events, build_memory
-from cudalens.views import theme
-from cudalens.views.foreign import without_controls
+from cudalens.views import assets
+from cudalens.views.sections.model import without_controls
 from cudalens.views.timeline import payload
 from cudalens.views.timeline.payload import pack
 
@@ -171,13 +171,13 @@ def test_a_damaged_payload_reports_it(module_page):
 
 def test_the_page_and_python_share_one_palette(module_page):
     page = module_page(DECODE)
-    assert page.evaluate("theme().THEME") == theme.theme()
+    assert page.evaluate("theme().THEME") == assets.theme()
     pairs = [("kernel", "sgemm"), ("kernel", "ncclDevKernel_AllReduce"), ("cpu_op", "aten::mm"), ("nothing", "é🙂")]
     for mode in ("light", "dark"):
         for (cat, name), (key, css, ink) in zip(
             pairs, page.evaluate("([p, m]) => colours(p, m)", [pairs, mode]), strict=True
         ):
-            fill = theme.color_of(cat, name, mode)
+            fill = assets.color_of(cat, name, mode)
             red, green, blue = (int(fill[k : k + 2], 16) for k in (1, 3, 5))
-            assert (key, css, ink) == (theme.group_of(cat, name), f"rgb({red},{green},{blue})", theme.ink_on(fill))
-            assert theme.contrast(fill, ink) >= 4.5
+            assert (key, css, ink) == (assets.group_of(cat, name), f"rgb({red},{green},{blue})", assets.ink_on(fill))
+            assert assets.contrast(fill, ink) >= 4.5

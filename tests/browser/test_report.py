@@ -12,7 +12,7 @@ from sample_traces import gpu_trace, hostile_trace
 
 from cudalens.analysis import key_averages, units
 from cudalens.report import to_html
-from cudalens.views import selection as selection_module
+from cudalens.views.timeline import marks as selection_module
 from cudalens.views.timeline import payload
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

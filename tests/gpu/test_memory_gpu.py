@@ -13,9 +13,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 import cudalens  # noqa: E402
 from cudalens.analysis import memory_peak, memory_totals  # noqa: E402
 from cudalens.memory.leaks import CellTracker  # noqa: E402
-from cudalens.memory.names import NameSearch  # noqa: E402
-from cudalens.memory.roots import Roots  # noqa: E402
-from cudalens.memory.saved import can_look  # noqa: E402
+from cudalens.memory.names import NameSearch, Roots  # noqa: E402
+from cudalens.memory.objects import can_look  # noqa: E402
 from cudalens.memory.snapshot import storage_address  # noqa: E402
 
 MIB = 1 << 20

@@ -137,7 +137,7 @@ def test_a_suppression_that_matches_nothing_is_named_once_at_the_end(cuda):
     [
         ("%cudasan yes", "what is 'yes'"),
         ("%cudasan on --detect nonsense", "unknown detector 'nonsense'"),
-        ("%cudasan on --on-race shout", "on_race is 'shout'"),
+        ("%cudasan on --on-race shout", "invalid value for on_race: 'shout'"),
         ("%cudasan on --stack-depth 0", "at least 1"),
     ],
 )

@@ -22,7 +22,7 @@ from support.every_rule import leave_out_compiling, with_every_rule  # noqa: E40
 
 import cudalens  # noqa: E402
 from cudalens.analysis import findings  # noqa: E402
-from cudalens.fixes.clocks import find_clock  # noqa: E402
+from cudalens.fixes.settings import find_clock  # noqa: E402
 from cudalens.fixes.trying.choosing import Tries, Trying  # noqa: E402
 from cudalens.fixes.values import compare_values, values_in  # noqa: E402
 

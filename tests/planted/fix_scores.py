@@ -18,7 +18,7 @@ from fix_programs import CELLS, Cell  # noqa: E402
 
 import cudalens  # noqa: E402
 from cudalens.analysis import Finding, findings  # noqa: E402
-from cudalens.fixes.clocks import find_clock  # noqa: E402
+from cudalens.fixes.settings import find_clock  # noqa: E402
 from cudalens.fixes.trying.attempt import Attempt  # noqa: E402
 from cudalens.fixes.trying.choosing import Trying  # noqa: E402
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from cudalens.api.runs import Runs
+from cudalens.api.session import Runs
 from cudalens.frames import RunInfo, Trace
 
 

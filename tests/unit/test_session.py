@@ -20,8 +20,7 @@ from torch.autograd import profiler as torch_profiler
 
 import cudalens
 from cudalens import ProfilerBusyError, ProfilerError, profile, runs, virtual
-from cudalens.api.runs import Runs
-from cudalens.api.session import Session
+from cudalens.api.session import Runs, Session
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.frames import empty_frame
 
@@ -553,7 +552,7 @@ def test_calls_of_a_virtual_device_bear_their_threads_label():
 
 
 def test_runs_drop_the_oldest_beyond_their_limit():
-    from cudalens.api.runs import Runs
+    from cudalens.api.session import Runs
     from cudalens.frames import RunInfo, Trace, build_events, categorical
 
     def run(name, num_events):

@@ -16,7 +16,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.compare.host_time import least_change, least_host_times, least_of_runs
 from cudalens.analysis.compare.measure import (
     HOST,
     RECORDED,
@@ -24,6 +23,9 @@ from cudalens.analysis.compare.measure import (
     Key,
     Measured,
     Side,
+    least_change,
+    least_host_times,
+    least_of_runs,
     matched,
     measure,
     numbered_steps,
@@ -31,9 +33,9 @@ from cudalens.analysis.compare.measure import (
     stride_of_steps,
 )
 from cudalens.analysis.compare.significance import half_width, run_values
-from cudalens.analysis.event_arrays import Floats
 from cudalens.analysis.time.work import device_work
 from cudalens.frames import Ranks, Trace, is_category
+from cudalens.frames.column_arrays import Floats
 
 #: Level of the interval of the whole: of the steps within one run, and of several runs. Runs that follow each other are
 #: more alike than others, so a higher level is needed for as few wrong claims.
@@ -116,7 +118,7 @@ class Differences:
         b: The second.
         whole: How long a repeat took.
         host: Host time of a step without interruptions, in operators and between them, as of
-            `cudalens.analysis.compare.host_time`; None unless both sides have several measured runs.
+            `cudalens.analysis.compare.measure`; None unless both sides have several measured runs.
         ops: A row per operator, call or range and side, as `differences` defines it.
         kernels: A row per kernel.
         modules: A row per module.

@@ -24,8 +24,7 @@ from typing import Final
 
 import numpy as np
 
-from cudalens.analysis.event_arrays import Floats
-from cudalens.frames.column_arrays import Ints
+from cudalens.frames.column_arrays import Floats, Ints
 
 #: Stretches into which the steps of a single run are divided, if it has at least two steps for each.
 NUM_STRETCHES: Final = 5

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, overload
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.critical_path.change import WhatIf, what_if
 from cudalens.analysis.critical_path.dependencies import Window, host_rows
 from cudalens.analysis.critical_path.graph import EVENT, LAUNCH, STREAM, DependencyGraph, build_graph
+from cudalens.analysis.critical_path.replay import WhatIf, what_if
 from cudalens.analysis.time.work import KINDS, device_work
 from cudalens.errors import invalid_choice
 from cudalens.frames import Ranks, Trace

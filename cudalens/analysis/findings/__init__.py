@@ -11,7 +11,7 @@ from typing import Final
 
 import pandas as pd
 
-from cudalens.analysis.cached import once_per_trace
+from cudalens.analysis.cached import once_per_trace, ranked
 from cudalens.analysis.failures import attempt
 from cudalens.analysis.findings import (
     communication_rules,
@@ -28,7 +28,6 @@ from cudalens.analysis.findings import kernel_rules as expected_rules
 from cudalens.analysis.findings.claims import Ledger, settle_claims
 from cudalens.analysis.findings.finding import CONFIDENCES, Confidence, Finding
 from cudalens.analysis.findings.trace_arrays import TraceArrays
-from cudalens.analysis.ranked import ranked
 from cudalens.frames import Ranks, Trace
 
 __all__ = [

@@ -11,9 +11,7 @@ import msgspec
 import numpy as np
 
 from cudalens.analysis import units
-from cudalens.analysis.event_arrays import Floats
-from cudalens.analysis.findings.finding import Confidence, Finding
-from cudalens.analysis.findings.replays import Edit, with_work
+from cudalens.analysis.findings.finding import Confidence, Edit, Finding, with_work
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.ranks.stragglers import reason
 from cudalens.analysis.time.groups import Intervals, length, subtract
@@ -21,7 +19,7 @@ from cudalens.analysis.time.operator_shapes import input_shapes
 from cudalens.analysis.time.overlap import message_bytes
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE
 from cudalens.frames import Ranks
-from cudalens.frames.column_arrays import Ints
+from cudalens.frames.column_arrays import Floats, Ints
 
 _SHARE: Final = 0.05
 
@@ -188,7 +186,11 @@ def uneven(ranks: Ranks) -> Iterator[Finding]:
     if len(compute) < 2 or not mean:
         return
     most, least = max(compute, key=compute.__getitem__), min(compute, key=compute.__getitem__)
-    cost = int(min(compute[most] - mean, _rank_waited(ranks, most)))
+    # How long the other ranks waited in collectives on average, ns; infinity where no collective has a counterpart.
+    collectives = ranks.analysis.collectives
+    others = collectives[(collectives["rank"] != most) & collectives["wait_ns"].notna()]
+    rank_waited = float(others["wait_ns"].sum()) / (len(ranks) - 1) if len(others) else float("inf")
+    cost = int(min(compute[most] - mean, rank_waited))
     if cost < _UNEVEN * mean:
         return
     what = (
@@ -197,13 +199,6 @@ def uneven(ranks: Ranks) -> Iterator[Finding]:
     )
     advice = "give ranks equal work: batches with equal numbers of tokens, embedding tables sharded by load"
     yield _finding(ranks, most, "load_imbalance", "uneven load", what, cost, advice, "high")
-
-
-def _rank_waited(ranks: Ranks, rank: int) -> float:
-    """How long the other ranks waited in collectives on average, ns; infinity where no collective has a counterpart."""
-    collectives = ranks.analysis.collectives
-    others = collectives[(collectives["rank"] != rank) & collectives["wait_ns"].notna()]
-    return float(others["wait_ns"].sum()) / (len(ranks) - 1) if len(others) else float("inf")
 
 
 def straggling(ranks: Ranks) -> Iterator[Finding]:

@@ -8,12 +8,11 @@ from typing import Final
 import numpy as np
 
 from cudalens.analysis import units
-from cudalens.analysis.findings.finding import Finding
-from cudalens.analysis.findings.replays import overlapped, with_work, without_host, without_waits
+from cudalens.analysis.findings.finding import Finding, overlapped, with_work, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.groups import length, subtract
 from cudalens.analysis.time.work import COMPUTE
-from cudalens.frames.column_arrays import Bools, Ints
+from cudalens.frames.column_arrays import Ints
 
 #: Pages of managed memory that move because a kernel or the host touches them, and their copies by a prefetch.
 _UNIFIED: Final = r"\(Unified\)"
@@ -332,7 +331,11 @@ def on_device(arrays: TraceArrays) -> Iterator[Finding]:
         return
     if len(arrays.work.rows):
         launched = arrays.launched(ops)
-        rows = arrays.work.rows[launched[(arrays.work.kind[launched] == COMPUTE) | _is_within_device(arrays, launched)]]
+        # Which device work is a copy within a device.
+        is_within_device = arrays.is_named(r"^(?:Memcpy|CopyD).*(?:DtoD|DeviceToDevice|DEVICE_TO_DEVICE)")[
+            arrays.work.rows[launched]
+        ]
+        rows = arrays.work.rows[launched[(arrays.work.kind[launched] == COMPUTE) | is_within_device]]
         taken, where = int(arrays.dur[rows].sum()), "GPU"
         edits = (with_work(rows, 0.0), without_host(arrays.outermost(ops)))
         gain = arrays.steady.bound(arrays.exposed(arrays.is_work(rows)), *edits)
@@ -358,11 +361,6 @@ def on_device(arrays: TraceArrays) -> Iterator[Finding]:
 def _time_of_casts(arrays: TraceArrays) -> int:
     """Device time of what ``aten::_to_copy`` launched, ns: conversions to another dtype, as autocast makes them."""
     return int(arrays.dur[arrays.work.rows[arrays.launched(arrays.matching(_CAST, "cpu_op"))]].sum())
-
-
-def _is_within_device(arrays: TraceArrays, index: Ints) -> Bools:
-    """Which device work is a copy within a device."""
-    return arrays.is_named(r"^(?:Memcpy|CopyD).*(?:DtoD|DeviceToDevice|DEVICE_TO_DEVICE)")[arrays.work.rows[index]]
 
 
 def _copies(rows: Ints) -> str:

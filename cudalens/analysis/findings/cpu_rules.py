@@ -162,8 +162,7 @@ def _of_one_thread(arrays: TraceArrays, ops: Ints) -> Ints:
     if not len(known):
         return known
     rows: Ints = known[arrays.thread[known] == np.bincount(arrays.thread[known]).argmax()]
-    in_order: Ints = rows[np.argsort(arrays.ts[rows], kind="stable")]
-    return in_order
+    return rows[np.argsort(arrays.ts[rows], kind="stable")]
 
 
 def _outermost(arrays: TraceArrays) -> Ints:

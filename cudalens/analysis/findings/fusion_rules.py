@@ -8,10 +8,9 @@ from typing import Final
 import numpy as np
 
 from cudalens.analysis import units
-from cudalens.analysis.ancestors import nearest
-from cudalens.analysis.findings.finding import Finding
+from cudalens.analysis.event_arrays import nearest
+from cudalens.analysis.findings.finding import Finding, fused, with_work, without_host
 from cudalens.analysis.findings.kernel_rules import TINY_NS
-from cudalens.analysis.findings.replays import fused, with_work, without_host
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.groups import length, subtract
 from cudalens.frames.column_arrays import Bools, Ints

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.analysis.findings.finding import CONFIDENCES, Finding
+from cudalens.analysis.findings.finding import CONFIDENCES, Edit, Finding, fused, without_host, without_waits
 from cudalens.analysis.findings.idle_attribution import (
     BEGIN_CAPTURE,
     COMPILE,
@@ -25,7 +25,6 @@ from cudalens.analysis.findings.idle_attribution import (
     RECORD,
     Gaps,
 )
-from cudalens.analysis.findings.replays import Edit, fused, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.groups import Intervals, intersect, length, union, unite
 from cudalens.frames.build import STEP_PREFIX
@@ -323,8 +322,7 @@ def _is_compiled(arrays: TraceArrays) -> Bools:
     """Which gaps of other host work are those in which a Triton kernel is compiled, where no event shows that."""
     gaps = arrays.idle.host_work
     is_triton = arrays.is_named(_TRITON)[arrays.work.rows[gaps.ended_by]]
-    found: Bools = is_triton & (gaps.length >= _COMPILE_NS) & (arrays.long_calls.running < 0)
-    return found
+    return is_triton & (gaps.length >= _COMPILE_NS) & (arrays.long_calls.running < 0)
 
 
 def _compiled(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:

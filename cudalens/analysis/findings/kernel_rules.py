@@ -11,14 +11,12 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.analysis.event_arrays import Floats
-from cudalens.analysis.findings.finding import Finding
-from cudalens.analysis.findings.replays import fused, with_work, without_host
+from cudalens.analysis.findings.finding import Finding, fused, with_work, without_host
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.groups import length, numbered, union
 from cudalens.analysis.time.roofline import Calls, Expected
 from cudalens.analysis.time.work import COMPUTE, MEMORY
-from cudalens.frames.column_arrays import Bools, Ints
+from cudalens.frames.column_arrays import Bools, Floats, Ints
 
 #: A kernel that ends before the host can have launched the next one: cudaLaunchKernel takes about 5 µs.
 TINY_NS: Final = 5_000

@@ -8,11 +8,10 @@ from typing import Final
 import numpy as np
 
 from cudalens.analysis import units
-from cudalens.analysis.findings.finding import Confidence, Finding
+from cudalens.analysis.findings.finding import Confidence, Finding, without_host, without_waits
 from cudalens.analysis.findings.idle_attribution import ALLOCATE
-from cudalens.analysis.findings.replays import without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
-from cudalens.analysis.memory.segments import Refusal, last_refusal
+from cudalens.analysis.memory.totals import Refusal, last_refusal
 from cudalens.analysis.time.groups import Intervals, intersect, length
 from cudalens.analysis.time.work import COMPUTE
 from cudalens.frames.build import STEP_PREFIX

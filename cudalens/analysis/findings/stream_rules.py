@@ -9,14 +9,13 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.analysis.findings.finding import Confidence, Finding
+from cudalens.analysis.findings.finding import Confidence, Finding, with_work, without_host, without_waits
 from cudalens.analysis.findings.kernel_rules import blocks_per_sm
-from cudalens.analysis.findings.replays import with_work, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.groups import intersect, length
 from cudalens.analysis.time.sync_groups import wait_groups, waited_ns
 from cudalens.analysis.time.work import COMPUTE
-from cudalens.frames.column_arrays import Bools, Ints
+from cudalens.frames.column_arrays import Ints
 from cudalens.frames.sync_kinds import EXPLICIT, SyncKind
 
 _MAX_PLACES: Final = 3
@@ -76,7 +75,9 @@ def waiting(arrays: TraceArrays) -> Iterator[Finding]:
     chosen = np.argsort(-idle, kind="stable")[:_MAX_PLACES]
     # A recording of torch may be of one step of a loop; one of another program is of all of it.
     is_few = (np.bincount(group) < _MIN_WAITS) & (idle < _FEW_SHARE * arrays.wall_ns) & (not arrays.has_torch)
-    chosen = chosen[(idle[chosen] > 0) & ~_is_one_explicit(waits, group)[chosen] & ~is_few[chosen]]
+    # Which groups are one explicit synchronisation, as a clock needs.
+    explicit = np.bincount(group, weights=waits["kind"].isin(EXPLICIT).to_numpy())
+    chosen = chosen[(idle[chosen] > 0) & ~((np.bincount(group) == 1) & (explicit == 1))[chosen] & ~is_few[chosen]]
     if not len(chosen):
         return
     each = [_gain_of_waits(arrays, np.flatnonzero(group == number), int(idle[number])) for number in chosen]
@@ -97,13 +98,6 @@ def _native_advice(kind: str | None) -> str:
     if kind in _READS:
         return _NATIVE_READS
     return _NATIVE_COPIES if kind in (SyncKind.PAGEABLE_TO_DEVICE, SyncKind.BLOCKING_TO_DEVICE) else _NATIVE_ORDER
-
-
-def _is_one_explicit(waits: pd.DataFrame, group: Ints) -> Bools:
-    """Which groups are one explicit synchronisation, as a clock needs."""
-    explicit = np.bincount(group, weights=waits["kind"].isin(EXPLICIT).to_numpy())
-    alone: Bools = (np.bincount(group) == 1) & (explicit == 1)
-    return alone
 
 
 def _gain_of_waits(arrays: TraceArrays, numbers: Ints, idle_ns: int) -> int:

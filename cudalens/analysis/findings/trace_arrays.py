@@ -11,11 +11,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from cudalens.analysis import units
-from cudalens.analysis.ancestors import nearest
 from cudalens.analysis.critical_path.dependencies import Window
 from cudalens.analysis.critical_path.path import whole_window
-from cudalens.analysis.event_arrays import EventArrays
-from cudalens.analysis.findings.finding import MAX_ROWS, Confidence, Finding
+from cudalens.analysis.event_arrays import EventArrays, nearest
+from cudalens.analysis.findings.finding import MAX_ROWS, Confidence, Finding, Replays, without_host, without_waits
 from cudalens.analysis.findings.idle_attribution import (
     ALLOCATE,
     BEGIN_CAPTURE,
@@ -27,7 +26,6 @@ from cudalens.analysis.findings.idle_attribution import (
     IdleTime,
     attribute_idle,
 )
-from cudalens.analysis.findings.replays import Replays, without_host, without_waits
 from cudalens.analysis.short_names import names_in_short
 from cudalens.analysis.summary import measured_window
 from cudalens.analysis.time.groups import Intervals, length, subtract, taken, union
@@ -84,8 +82,7 @@ class TraceArrays(EventArrays):
     def thread(self) -> Ints:
         """A number for each host thread (process and thread), -1 for device work."""
         tid, pid = (self.events[name] for name in ("tid", "pid"))
-        found: Ints = np.where(tid.isna(), -1, combined(integers(pid), integers(tid)))
-        return found
+        return np.where(tid.isna(), -1, combined(integers(pid), integers(tid)))
 
     @cached_property
     def has_python(self) -> bool:
@@ -189,8 +186,7 @@ class TraceArrays(EventArrays):
         rows = np.flatnonzero(self.is_in("cpu_op"))
         first = np.full(len(self.events["name"].array.categories) + 1, len(codes), np.int64)
         np.minimum.at(first, codes[rows], rows)
-        is_first: Bools = is_op & (first[codes[running]] == running) & (gaps.length >= LONG_NS)
-        return is_first
+        return is_op & (first[codes[running]] == running) & (gaps.length >= LONG_NS)
 
     def _replayed_window(self) -> Window:
         """The measured window, with the call that launched its first work and the calls that waited for its last."""

@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from cudalens.analysis.ranks import matching, stragglers, waits
+from cudalens.analysis.ranks import matching, stragglers
 from cudalens.analysis.ranks.replay import Graph
 from cudalens.frames import Ranks
+from cudalens.frames.column_arrays import Floats
 
 
 class RankAnalysis:
@@ -31,8 +31,8 @@ class RankAnalysis:
 
     @cached_property
     def clocks(self) -> pd.DataFrame:
-        """Offset and drift of each rank's clock, as `cudalens.analysis.ranks.waits.clock_offsets` defines them."""
-        return waits.clock_offsets(self._matched, np.array(list(self.ranks), np.int64))
+        """Offset and drift of each rank's clock, as `cudalens.analysis.ranks.matching.clock_offsets` defines them."""
+        return matching.clock_offsets(self._matched, np.array(list(self.ranks), np.int64))
 
     @cached_property
     def collectives(self) -> pd.DataFrame:
@@ -41,12 +41,12 @@ class RankAnalysis:
         Columns as of `cudalens.analysis.ranks.matching.communication`, `matching.matched_collectives` and
         `waits.with_waits`.
         """
-        return waits.with_waits(self._matched, self.clocks)
+        return matching.with_waits(self._matched, self.clocks)
 
     @cached_property
     def steps(self) -> pd.DataFrame:
         """Compute, wait, transfer and idle time of each rank and step, as `waits.step_times` defines them."""
-        return waits.step_times(self.ranks.frames["steps"], self.collectives)
+        return matching.step_times(self.ranks.frames["steps"], self.collectives)
 
     @cached_property
     def graph(self) -> Graph:
@@ -67,15 +67,13 @@ class RankAnalysis:
     @cached_property
     def bubbles(self) -> pd.DataFrame:
         """Time of each rank and step in which a pipeline stage waits for another, as `pipeline.bubbles` defines it."""
-        return waits.bubbles(self.collectives, self.steps)
+        return matching.bubbles(self.collectives, self.steps)
 
     @cached_property
     def experts(self) -> pd.DataFrame:
         """Tokens of each rank in all-to-alls, as `pipeline.expert_load` defines them."""
-        return waits.expert_load(self.collectives)
+        return matching.expert_load(self.collectives)
 
-
-Floats = NDArray[np.float64]
 
 _MIN_STEPS: Final = 4
 _LEAST_CHANGE: Final = 0.03
@@ -85,7 +83,7 @@ def change_points(steps: pd.DataFrame) -> pd.DataFrame:
     """Return where the median step time of the ranks changes for good (binary segmentation with a BIC penalty).
 
     Args:
-        steps: As of `cudalens.analysis.ranks.waits.step_times`.
+        steps: As of `cudalens.analysis.ranks.matching.step_times`.
 
     Returns:
         A row per change: ``step``, the first step after it (int64); ``before_ns``, ``after_ns``, mean step time of the

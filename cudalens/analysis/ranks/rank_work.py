@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.ancestors import nearest_of
 from cudalens.analysis.cached import once_per_trace
+from cudalens.analysis.event_arrays import nearest_of
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.summary import step_rows
 from cudalens.analysis.time.groups import sums

@@ -12,7 +12,7 @@ from cudalens.analysis.findings import Finding, found_in
 from cudalens.analysis.ranks.matching import communication
 from cudalens.analysis.ranks.rank_work import is_on_host, rank_work, stretches
 from cudalens.analysis.summary import memory_peaks, step_rows, wall_ns
-from cudalens.analysis.time.breakdown import breakdown_of, kernel_breakdown, op_breakdown
+from cudalens.analysis.time.overlap import breakdown_of, kernel_breakdown, op_breakdown
 from cudalens.frames import Ranks, RunInfo, Trace
 from cudalens.frames.column_arrays import integers, masked, text_column
 from cudalens.frames.rank_store import joined

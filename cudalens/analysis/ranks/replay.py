@@ -13,12 +13,9 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from cudalens.analysis.ranks.waits import aligned
-from cudalens.frames.column_arrays import Ints, integers
-
-Floats = NDArray[np.float64]
+from cudalens.analysis.ranks.matching import aligned
+from cudalens.frames.column_arrays import Floats, Ints, integers
 
 #: Questions that are replayed at the same time: the arrays have a column for each.
 _BATCH: Final = 16

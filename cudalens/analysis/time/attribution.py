@@ -8,10 +8,9 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.ancestors import is_within_same
-from cudalens.analysis.cached import once_per_trace
+from cudalens.analysis.cached import once_per_trace, ranked
 from cudalens.analysis.critical_path.dependencies import host_rows
-from cudalens.analysis.ranked import ranked
+from cudalens.analysis.event_arrays import is_within_same
 from cudalens.analysis.time.averages import sums_beneath
 from cudalens.analysis.time.groups import sums
 from cudalens.analysis.time.keys import inherited, is_library_place, own_keys

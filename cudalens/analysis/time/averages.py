@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from cudalens.analysis.cached import once_per_trace
-from cudalens.analysis.ranked import ranked
+from cudalens.analysis.cached import once_per_trace, ranked
 from cudalens.analysis.time.groups import sums
 from cudalens.analysis.time.keys import (
     STEP_NAME,
@@ -250,8 +249,7 @@ def chosen_rows(name: str, rows: ArrayLike | None, n: int) -> Bools:
     if rows.dtype == bool:
         if len(rows) != n:
             raise ValueError(f"{name} is a mask of length {len(rows)}, expected one value per event: {n}")
-        chosen: Bools = rows
-        return chosen
+        return rows
     if len(rows) and (rows.min() < 0 or rows.max() >= n):
         raise ValueError(f"{name} has rows outside of the trace's {n} events")
     chosen = np.zeros(n, bool)
@@ -261,8 +259,7 @@ def chosen_rows(name: str, rows: ArrayLike | None, n: int) -> Bools:
 
 def is_device(events: pd.DataFrame) -> Bools:
     """True for device rows, shape (n,)."""
-    on_device: Bools = events["device"].notna().to_numpy()
-    return on_device
+    return events["device"].notna().to_numpy()
 
 
 def _given_to_callers(own: Ints, events: pd.DataFrame, parent: Ints) -> Ints:
@@ -359,5 +356,4 @@ def _shares(out: pd.DataFrame, group: Ints, self_ns: Ints) -> NDArray[np.float64
     weight = sums(self_ns, group, len(out)).astype(np.float64)
     side = out["is_device"].to_numpy().astype(np.int64)
     whole = np.bincount(side, weights=weight, minlength=2)[side]
-    shares: NDArray[np.float64] = 100.0 * np.divide(weight, whole, out=np.zeros_like(weight), where=whole > 0)
-    return shares
+    return 100.0 * np.divide(weight, whole, out=np.zeros_like(weight), where=whole > 0)

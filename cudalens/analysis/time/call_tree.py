@@ -7,10 +7,9 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.ancestors import nearest
-from cudalens.analysis.cached import once_per_trace
+from cudalens.analysis.cached import once_per_trace, ranked
 from cudalens.analysis.critical_path.dependencies import host_rows
-from cudalens.analysis.ranked import ranked
+from cudalens.analysis.event_arrays import nearest
 from cudalens.analysis.time.averages import sums_beneath
 from cudalens.analysis.time.groups import sums
 from cudalens.analysis.time.keys import inherited, own_keys
@@ -19,7 +18,7 @@ from cudalens.errors import invalid_choice
 from cudalens.frames import Trace
 from cudalens.frames.column_arrays import Bools, Ints, integers, masked, run_starts
 from cudalens.frames.tree import depths
-from cudalens.traces.export.flame_paths import Paths, host_paths, launched_paths
+from cudalens.traces.export.flame import Paths, host_paths, launched_paths
 
 
 @ranked

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.ancestors import nearest_of, running_at
-from cudalens.analysis.ranked import ranked
+from cudalens.analysis.cached import ranked
+from cudalens.analysis.event_arrays import nearest_of, running_at
 from cudalens.analysis.time.groups import Intervals, Lanes, measured, numbered, quantiles, share, subtract, sums, union
 from cudalens.analysis.time.work import Work, device_work
 from cudalens.errors import invalid_choice

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.ancestors import nearest
-from cudalens.analysis.time.breakdown import enclosing
+from cudalens.analysis.event_arrays import nearest
+from cudalens.analysis.time.overlap import enclosing
 from cudalens.frames import Trace
 from cudalens.frames.build import STEP_PREFIX
 from cudalens.frames.column_arrays import (
@@ -489,6 +489,5 @@ def _resolved(key: Ints, link: Ints) -> Ints:
     while True:
         further = at[at]
         if (further == at).all():
-            result: Ints = key[at] if len(at) else key
-            return result
+            return key[at] if len(at) else key
         at = further

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.ranked import ranked
+from cudalens.analysis.cached import ranked
 from cudalens.analysis.time.groups import measured, numbered, quantiles, share, sums
 from cudalens.analysis.time.work import KINDS, Work, device_work
 from cudalens.frames import Trace, categorical, nullable
@@ -60,8 +60,7 @@ def lengths_at(queue: Queues, lane: Ints, rows: Ints) -> Ints:
     issued = np.sort(queue.lane * stride + queue.issued)
     ended = np.sort(queue.lane * stride + queue.ended)
     at = lane * stride + rows
-    lengths: Ints = np.searchsorted(issued, at, side="left") - np.searchsorted(ended, at, side="right")
-    return lengths
+    return np.searchsorted(issued, at, side="left") - np.searchsorted(ended, at, side="right")
 
 
 @ranked

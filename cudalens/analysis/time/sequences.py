@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.ranked import ranked
+from cudalens.analysis.cached import ranked
 from cudalens.analysis.time.groups import in_step, numbered, share, sums, taken
 from cudalens.analysis.time.work import MEMORY, Work, device_work
 from cudalens.frames import Trace

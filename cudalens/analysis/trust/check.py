@@ -15,13 +15,12 @@ from typing import Final, Literal
 import numpy as np
 import pandas as pd
 
+from cudalens.analysis.cached import ranked
 from cudalens.analysis.memory.totals import is_memory_snapshot
-from cudalens.analysis.ranked import ranked
 from cudalens.analysis.trust import device as trust_device
 from cudalens.analysis.trust import host as trust_host
-from cudalens.analysis.trust.arrays import MISSING, Issue, TrustArrays
 from cudalens.analysis.trust.device import clock, clock_bounds, needed_shift_ns
-from cudalens.analysis.trust.host import duplicate_rows
+from cudalens.analysis.trust.host import MISSING, Issue, TrustArrays, duplicate_rows
 from cudalens.errors import TraceError
 from cudalens.frames import Trace, build_events, nullable
 from cudalens.frames.catalog_frames import columns_of

@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.trust.arrays import DEVICE_WAIT, MISSING, Issue, Severity, TrustArrays, device_rows
-from cudalens.analysis.trust.host import missing_work
+from cudalens.analysis.trust.host import DEVICE_WAIT, MISSING, Issue, Severity, TrustArrays, device_rows, missing_work
 from cudalens.analysis.units import duration, plural
 from cudalens.frames.column_arrays import Bools, Ints, combined
 

@@ -14,8 +14,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from cudalens.errors import BenchmarkError
-from cudalens.fixes.clocks import Clock, is_genuine
-from cudalens.fixes.settings import changed_settings, read_settings
+from cudalens.fixes.settings import Clock, changed_settings, is_genuine, read_settings
 from cudalens.fixes.values import is_equal
 
 #: Bytes of all sets of inputs of a run.

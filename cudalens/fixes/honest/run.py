@@ -10,9 +10,7 @@ import torch
 
 from cudalens._version import __version__
 from cudalens.errors import BenchmarkError
-from cudalens.fixes.clocks import Clock, find_clock, read_gpu_clocks
-from cudalens.fixes.honest.certificate import Certificate, Cheat, Timing
-from cudalens.fixes.honest.checks import Checks, Function, check_bounds, check_claim, freeze
+from cudalens.fixes.honest.checks import Certificate, Cheat, Checks, Function, Timing, check_bounds, check_claim, freeze
 from cudalens.fixes.honest.observe import (
     MAX_BYTES,
     Inputs,
@@ -23,7 +21,7 @@ from cudalens.fixes.honest.observe import (
     num_bytes,
     write_set,
 )
-from cudalens.fixes.settings import read_settings
+from cudalens.fixes.settings import Clock, find_clock, read_gpu_clocks, read_settings
 from cudalens.fixes.values import compare_values, values_in
 
 #: A run on a real clock has as many calls as this takes, ns: shorter ones are noise.

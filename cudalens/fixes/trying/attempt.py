@@ -10,7 +10,7 @@ from html import escape
 from typing import Final
 
 from cudalens.analysis import units
-from cudalens.fixes.honest.certificate import is_noise
+from cudalens.fixes.honest.checks import is_noise
 from cudalens.fixes.rewrites.fix import FileChange
 from cudalens.fixes.values import Difference
 

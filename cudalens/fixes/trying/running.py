@@ -15,9 +15,9 @@ from typing import Any, Final
 import torch
 
 from cudalens.errors import FixError
-from cudalens.fixes.clocks import Clock, find_clock
 from cudalens.fixes.names import names_of
 from cudalens.fixes.rewrites.fix import Fix, Program, function_code
+from cudalens.fixes.settings import Clock, find_clock
 from cudalens.fixes.trying.attempt import Attempt
 from cudalens.fixes.trying.state import RANDOM, State, changes_between
 from cudalens.fixes.values import Difference, compare_values, values_in

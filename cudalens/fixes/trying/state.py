@@ -163,7 +163,8 @@ class State:
             raise _refusal(where, tensor, "a tensor subclass")
         self.tensors[where] = tensor
         self._save_storage(tensor)
-        layout, grad, needs_grad = _detached(tensor), tensor.grad if tensor.is_leaf else None, tensor.requires_grad
+        detached = tensor.detach() if tensor.layout is torch.strided else None
+        layout, grad, needs_grad = detached, tensor.grad if tensor.is_leaf else None, tensor.requires_grad
         if grad is not None:
             self._visit(f"{where}.grad", grad)
         if vars(tensor):
@@ -467,10 +468,6 @@ def _is_library(module: str | None) -> bool:
 _PYTHON: Final = str(pathlib.Path(io.__file__).parent)
 _OURS: Final = str(pathlib.Path(__file__).parents[2]) + "/cudalens/"
 _PLAIN_DISPATCH: Final = getattr(torch._C, "_disabled_torch_dispatch_impl", None)
-
-
-def _detached(tensor: torch.Tensor) -> torch.Tensor | None:
-    return tensor.detach() if tensor.layout is torch.strided else None
 
 
 def _has_layout(tensor: torch.Tensor, layout: torch.Tensor) -> bool:

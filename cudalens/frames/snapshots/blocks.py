@@ -13,8 +13,18 @@ from numpy.typing import NDArray
 
 from cudalens.frames.catalog_frames import BLOCK_STATES, empty_frame, frame_of, missing_array
 from cudalens.frames.column_arrays import Ints, categorical, is_category, map_texts, masked, nullable, text_column
-from cudalens.frames.snapshots.history import ALLOC, TOTALS, AtEnd, at_end, kinds_of, replay
-from cudalens.frames.snapshots.values import Rows, Validator, flattened, text
+from cudalens.frames.snapshots.history import (
+    ALLOC,
+    TOTALS,
+    AtEnd,
+    Rows,
+    Validator,
+    at_end,
+    flattened,
+    kinds_of,
+    replay,
+    text,
+)
 
 _SEGMENT: Final = frozenset(
     {

@@ -25,7 +25,7 @@ from cudalens.frames.catalog_frames import BLOCK_CATEGORIES
 from cudalens.frames.column_arrays import categorical, integers
 from cudalens.frames.info import Problem
 from cudalens.frames.snapshots.blocks import SnapshotBlocks, SnapshotMemory, SnapshotStacks
-from cudalens.frames.snapshots.values import NOT_BY_TORCH, Validator, text
+from cudalens.frames.snapshots.history import NOT_BY_TORCH, Validator, text
 
 _LANE: Final = "annotations"
 

@@ -17,11 +17,13 @@ from cudalens.sanitizer.engine.accesses import (
     Allocation,
     CallSite,
     CellAccess,
+    Clocks,
+    Line,
     Operand,
     Operation,
     RecordedAccess,
+    join,
 )
-from cudalens.sanitizer.engine.clocks import Clocks, Line, join
 from cudalens.sanitizer.engine.races import Access, Findings, Memory, Race
 from cudalens.sanitizer.engine.records import Region
 from cudalens.sanitizer.engine.shadow import NOWHERE, Block, Cell, Shadow

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
-from cudalens.sanitizer.engine.accesses import Allocation, RecordedAccess, find_access_info
-from cudalens.sanitizer.engine.clocks import Line, VectorClock
+from cudalens.sanitizer.engine.accesses import Allocation, Line, RecordedAccess, VectorClock, find_access_info
 from cudalens.sanitizer.engine.records import Region
 
 

@@ -22,9 +22,9 @@ from cudalens.sanitizer.engine import (
     StreamId,
     StreamSynchronized,
 )
+from cudalens.sanitizer.engine.races import stream_name
 from cudalens.sanitizer.fixes.recorded import Insertion, Key, Occurrence, Run
 from cudalens.sanitizer.fixes.source import Edit, Located, Source
-from cudalens.sanitizer.text import stream_name
 
 _NAMESPACES: Final = ("c10d::", "_c10d_functional::")
 

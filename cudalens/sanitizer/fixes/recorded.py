@@ -30,9 +30,8 @@ from cudalens.sanitizer.engine import (
     StreamSynchronized,
     TensorBytes,
 )
-from cudalens.sanitizer.engine.races import Findings
+from cudalens.sanitizer.engine.races import Findings, stream_name
 from cudalens.sanitizer.fixes.source import Located, Sources
-from cudalens.sanitizer.text import stream_name
 
 #: `Race.key`.
 Key: TypeAlias = tuple[object, ...]
@@ -248,7 +247,10 @@ class _Between:
         return self._act(act, touch.stream, op=touch.op or None, place=_place(touch.place))
 
     @staticmethod
-    def _act(act: str, stream: StreamId, **fields: Any) -> dict[str, Any]:
+    def _act(
+        act: str, stream: StreamId, *, op: str | None = None, place: str | None = None, event: int | None = None
+    ) -> dict[str, Any]:
+        fields = {"op": op, "place": place, "event": event}
         return {"act": act, "stream": stream_name(stream)} | {k: v for k, v in fields.items() if v is not None}
 
 

@@ -203,7 +203,10 @@ class _Writer(Executions):
         )
 
     def _blocking_copy(self, first: Located, whom: StreamId) -> Iterator[Fix]:
-        call = _non_blocking_call(first)
+        # Return the call of the statement with ``non_blocking=True``.
+        root: Any = first.expression if isinstance(first.expression, ast.Call) else first.statement
+        calls = [node for node in ast.walk(root) if isinstance(node, ast.Call) and _is_non_blocking(node)]
+        call = calls[0] if len(calls) == 1 else None
         if call is None:
             return
         yield from self._candidate(
@@ -382,13 +385,6 @@ class _Writer(Executions):
 
 def _place(located: Located) -> str:
     return f"{located.spot.label}:{located.spot.line}"
-
-
-def _non_blocking_call(located: Located) -> ast.Call | None:
-    """Return the call of the statement with ``non_blocking=True``."""
-    root: Any = located.expression if isinstance(located.expression, ast.Call) else located.statement
-    calls = [node for node in ast.walk(root) if isinstance(node, ast.Call) and _is_non_blocking(node)]
-    return calls[0] if len(calls) == 1 else None
 
 
 def _is_non_blocking(call: ast.Call) -> bool:

@@ -20,13 +20,11 @@ import torch
 
 from cudalens.device import clock, gpu_trace
 from cudalens.device.streams import pointer_of
-from cudalens.sanitizer.engine.accesses import NUM_HEAD_FIELDS, Allocation, Operand, Operation
-from cudalens.sanitizer.engine.clocks import Line
+from cudalens.sanitizer.engine.accesses import NUM_HEAD_FIELDS, Allocation, Line, Operand, Operation
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.races import Race
 from cudalens.sanitizer.live.callbacks import Callbacks
-from cudalens.sanitizer.live.calls import Call
-from cudalens.sanitizer.live.log import Log
+from cudalens.sanitizer.live.calls import Call, Log
 from cudalens.sanitizer.live.memory import Memory
 from cudalens.sanitizer.live.record_operator import Received, State, TensorAccess
 from cudalens.sanitizer.live.schema import Plan, flag, storage_of

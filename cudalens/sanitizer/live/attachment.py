@@ -13,7 +13,7 @@ from typing import Any, Final
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cudalens.device import accumulation, gpu_trace, launches, modes, own_work, queries
+from cudalens.device import accumulation, gpu_trace, launches, modes, own_work
 from cudalens.device.interpose import Interposed, interposed
 from cudalens.device.modes import has_own_dispatch, is_faking
 from cudalens.sanitizer.live.schema import Plan, make_plan
@@ -44,8 +44,8 @@ class Attachment:
             watch.on_record,
             quick={gpu_trace.MemoryAllocated: watch.on_allocated, gpu_trace.MemoryFreed: watch.on_freed},
         )
-        queries.watch()
-        launches.watch()
+        launches.watch_queries()
+        launches.watch_launches()
         self._is_counted = True
 
     def enter_mode(self) -> None:
@@ -70,8 +70,8 @@ class Attachment:
         """Remove the mode, the subscription and the replaced methods. Can be called twice."""
         if self._is_counted:
             self._is_counted = False
-            queries.unwatch()
-            launches.unwatch()
+            launches.unwatch_queries()
+            launches.unwatch_launches()
         while self._interposed:
             method, listener = self._interposed.pop()
             method.remove(before=listener)

@@ -8,12 +8,19 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from cudalens.device import gpu_trace
-from cudalens.sanitizer.engine.accesses import AccessInfo, Allocation, CallSite, CellAccess, Operation, list_accesses
-from cudalens.sanitizer.engine.clocks import Line
+from cudalens.sanitizer.engine.accesses import (
+    AccessInfo,
+    Allocation,
+    CallSite,
+    CellAccess,
+    Line,
+    Operation,
+    list_accesses,
+)
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.races import Findings, Race
 from cudalens.sanitizer.engine.shadow import Block, Cell, Shadow
-from cudalens.sanitizer.live.log import MAX_RECORDS, Log
+from cudalens.sanitizer.live.calls import MAX_RECORDS, Log
 from cudalens.sanitizer.live.memory import Memory
 from cudalens.sanitizer.live.streams import Streams
 

@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.sanitizer.engine.accesses import NUM_ACCESS_FIELDS, NUM_HEAD_FIELDS, Allocation, Operand, Operation
-from cudalens.sanitizer.engine.clocks import Line
+from cudalens.sanitizer.engine.accesses import NUM_ACCESS_FIELDS, NUM_HEAD_FIELDS, Allocation, Line, Operand, Operation
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.records import Region
 from cudalens.sanitizer.engine.shadow import NOWHERE, Block, Cell

@@ -21,8 +21,7 @@ import torch
 
 from cudalens.device import clock
 from cudalens.device.gpu_trace import Record
-from cudalens.sanitizer.engine.accesses import NUM_ACCESS_FIELDS, NUM_HEAD_FIELDS, Allocation, Operand, Operation
-from cudalens.sanitizer.engine.clocks import Line
+from cudalens.sanitizer.engine.accesses import NUM_ACCESS_FIELDS, NUM_HEAD_FIELDS, Allocation, Line, Operand, Operation
 from cudalens.sanitizer.engine.races import Race
 from cudalens.sanitizer.engine.shadow import NOWHERE
 from cudalens.sanitizer.live.calls import call

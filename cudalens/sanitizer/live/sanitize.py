@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -16,14 +17,14 @@ import torch
 from cudalens.device import clock, gpu_trace, stacks
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import RaceError, SanitizerError
+from cudalens.frames.info import Judged
 from cudalens.sanitizer.engine import Race, RaceKind, StreamId
-from cudalens.sanitizer.engine.races import Findings
+from cudalens.sanitizer.engine.races import Findings, describe, naming
 from cudalens.sanitizer.fixes.search import findings_of
 from cudalens.sanitizer.live import calls
 from cudalens.sanitizer.live.attachment import Attachment
-from cudalens.sanitizer.live.log import Log
-from cudalens.sanitizer.live.race_values import RaceValues
-from cudalens.sanitizer.live.streams import names_of_streams
+from cudalens.sanitizer.live.calls import Log
+from cudalens.sanitizer.live.streams import RaceValues, names_of_streams
 from cudalens.sanitizer.live.watch import Watch
 from cudalens.sanitizer.races_frame import Finding, races_frames
 from cudalens.sanitizer.settings import (
@@ -36,12 +37,12 @@ from cudalens.sanitizer.settings import (
     parse_kinds,
     read_suppressions,
 )
-from cudalens.sanitizer.text import describe, naming
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from cudalens.frames import Trace
+
 
 #: Stack frames that a report shows of each access, by default.
 DEFAULT_STACK_DEPTH: Final = 16
@@ -362,7 +363,7 @@ class Sanitizer(RaceValues):
         Args:
             name: Name of the Trace.
         """
-        from cudalens.api.collected import races_trace  # imports the packages of analyses: at first use
+        from cudalens.api.run_info import races_trace  # imports the packages of analyses: at first use
 
         return races_trace(self, name)
 
@@ -456,3 +457,39 @@ def _warn(race: Race, text: str) -> None:
     place: Any = race.second.place
     filename, line = getattr(place, "filename", "") or "<unknown>", getattr(place, "line", 0)
     warnings.warn_explicit(text, RaceWarning, filename, line)
+
+
+# Collect the races that running sanitizers find during another run, such as a profile.
+
+
+class RaceCollector:
+    """Collects the races that running sanitizers find between `start` and `stop`; it starts and stops none of them.
+
+    Attributes:
+        judged: The operations that the outermost of them checked; None if none was on.
+    """
+
+    name = "sanitizer"
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[Sanitizer, int, int, Callable[[], int]]] = []
+        self._findings: list[Finding] = []
+        self.judged: Judged | None = None
+
+    def start(self) -> None:
+        """Record how many races there are already."""
+        live = sys.modules.get("cudalens.sanitizer.live.sanitize")
+        running = live.running() if live is not None else []
+        self._seen = [(each, len(each.races), each.status().num_launches, each.count_streams()) for each in running]
+
+    def stop(self) -> None:
+        """Take the races found since."""
+        for sanitizer, num_races, num_launches, num_streams in self._seen[:1]:
+            state = sanitizer.status()
+            self._findings = sanitizer.findings(num_races)
+            num_judged = max(state.num_launches - num_launches, 0)
+            self.judged = Judged(num_judged, num_streams(), state.num_hidden, state.error)
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """Return the frames ``races`` and ``stacks``; empty if no sanitizer was on."""
+        return self._seen[0][0].frames_of(self._findings) if self._findings else {}

@@ -13,11 +13,10 @@ from cudalens.frames import StackTable, categorical, nullable
 from cudalens.frames.column_arrays import Ints
 from cudalens.frames.lenient_json import compact_json, compact_json_of, text_of, texts_of
 from cudalens.frames.limits import Problems
-from cudalens.traces.chrome import args as args_
-from cudalens.traces.chrome.args import Layouts, integers, numbers
+from cudalens.traces.chrome import values as args_
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.chrome.scanned import FIELDS, Scanned, ScannedColumn
-from cudalens.traces.chrome.values import MISSING, TODAY, UNKNOWN, Kind, kind_of
+from cudalens.traces.chrome.values import MISSING, TODAY, UNKNOWN, Kind, Layouts, integers, kind_of, numbers
 
 _INT32_LIMIT: Final = 1 << 31
 

@@ -18,13 +18,12 @@ from cudalens.frames.column_arrays import Ints
 from cudalens.frames.counters import CounterValues
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder, text_of
 from cudalens.frames.limits import Problems
-from cudalens.traces.chrome.args import MemoryArgs, decode_args
 from cudalens.traces.chrome.columns import Codes
 from cudalens.traces.chrome.lanes import number
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.chrome.scanned import ScannedAllocations
 from cudalens.traces.chrome.tracks import MARK
-from cudalens.traces.chrome.values import COUNTED, MISSING
+from cudalens.traces.chrome.values import COUNTED, MISSING, MemoryArgs, decode_args
 
 #: The name of the only value of a counter, as our writer and most others spell it.
 _PLAIN: Final = "value"

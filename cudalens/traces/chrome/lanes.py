@@ -13,10 +13,9 @@ from cudalens.frames import categorical, nullable
 from cudalens.frames.column_arrays import Ints
 from cudalens.frames.lenient_json import text_of
 from cudalens.frames.limits import Problems
-from cudalens.traces.chrome.args import LabelArgs, decode_args
 from cudalens.traces.chrome.columns import EventColumns
 from cudalens.traces.chrome.records import Record
-from cudalens.traces.chrome.values import MISSING, UNKNOWN, Kind, kind_of
+from cudalens.traces.chrome.values import MISSING, UNKNOWN, Kind, LabelArgs, decode_args, kind_of
 
 _TRAILING_NUMBER: Final = re.compile(r"(?:^|\D)(\d{1,18})\s*$")
 _DEVICE_LABEL: Final = re.compile(r"(?:/job:\S*)?(?:/device:GPU:|GPU ?|Device )(\d{1,9})(?: .*)?", re.DOTALL)

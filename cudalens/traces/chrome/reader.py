@@ -20,11 +20,11 @@ from cudalens.frames import Trace, build_events, build_memory
 from cudalens.frames.column_arrays import Ints
 from cudalens.frames.limits import Limit, Problems
 from cudalens.frames.syncs import build_syncs
+from cudalens.traces.chrome.assemble import PHASES as PAIR_PHASES
+from cudalens.traces.chrome.assemble import Pairs
 from cudalens.traces.chrome.columns import EventColumns
 from cudalens.traces.chrome.counters import Allocations, Counters
 from cudalens.traces.chrome.lanes import Labels, resolve_lanes
-from cudalens.traces.chrome.pairs import PHASES as PAIR_PHASES
-from cudalens.traces.chrome.pairs import Pairs
 from cudalens.traces.chrome.records import Batch, Record
 from cudalens.traces.chrome.stream import EventStream
 from cudalens.traces.chrome.top_level import KEY, run_info, with_extra_frames

@@ -20,8 +20,7 @@ from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder, text_of
 from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.records import NOT_FINITE, Batch, RecordDecoder
 from cudalens.traces.chrome.top_level import KEY
-from cudalens.traces.foreign import hint_for, kind_of_file
-from cudalens.traces.source import Source
+from cudalens.traces.source import Source, hint_for, kind_of_file
 
 _BORDER: Final = re.compile(rb'\}\s{0,64},\s{0,64}(?=\{\s{0,64}"(?:ph|name|cat|pid|tid|ts|dur|id|args|s|bp|tdur|tts)")')
 _END: Final = re.compile(rb"\}\s{0,64}\]\s{0,64}(?=[,}]|\Z)")

@@ -12,11 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cudalens.frames import GPU_ACTIVITIES, Trace, is_category
+from cudalens.frames.column_arrays import Ints
 
-Ints = NDArray[np.int64]
 Micros = Callable[[Ints], list[Any]]
 
 #: Category of entries that are only for viewers and are not events.

@@ -1,11 +1,22 @@
-"""Values shared by the readers of Chrome traces: categories of events, the missing integer, the range of times."""
+"""Values shared by the readers of Chrome traces, and typed ``args``: categories, the missing integer, times."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
-from typing import Final
+from functools import cache, lru_cache
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from cudalens.frames import GPU_CATEGORIES, WORK_ELSEWHERE
+from cudalens.frames.catalog_frames import KINETO_ARGS
+from cudalens.frames.column_arrays import Ints
+from cudalens.frames.lenient_json import SYNTAX_ERRORS, decode_fields, decoder
+from cudalens.frames.limits import Problems
 
 #: A missing integer inside the readers; it becomes <NA> in a frame.
 MISSING: Final = -(1 << 63)
@@ -61,3 +72,266 @@ def kind_of(cat: str) -> Kind:
     if cat.endswith(("_runtime", "_driver")):
         return Kind.CALL
     return Kind.PLAIN if cat in _PLAIN else Kind.OTHER
+
+
+# Decode the ``args`` of trace entries into typed structs, by kind of entry and by the keys that occur in a file.
+
+#: Kineto's names for the fields of the structs below; fields with the prefix ``old_`` are from earlier layouts.
+_Int = int | None
+_Float = float | None
+_NAN: Final = float("nan")
+_UNSET: Final = msgspec.Raw(b"")
+_MAX_INT: Final = (1 << 63) - 1
+_NAMES: Final = {
+    **KINETO_ARGS,
+    "old_external_id": "external id",
+    "old_shapes": "Input dims",
+    "old_flops": "flops",
+    "old_occupancy_pct": "theoretical occupancy %",
+}
+
+
+class _CallArgs(msgspec.Struct, gc=False, rename=_NAMES):
+    external_id: _Int = MISSING
+    old_external_id: _Int = MISSING
+    correlation: _Int = MISSING
+
+
+class _OpArgs(
+    msgspec.Struct,
+    gc=False,
+    rename=_NAMES,
+):
+    external_id: _Int = MISSING
+    sequence_nr: _Int = MISSING
+    fwd_tid: _Int = MISSING
+    shapes: msgspec.Raw = _UNSET
+    old_shapes: msgspec.Raw = _UNSET
+    dtypes: msgspec.Raw = _UNSET
+    flops: _Int = MISSING
+    old_flops: _Int = MISSING
+    stack: str | None = None
+    module: str | None = None
+    collective: str | None = None
+    process_group: str | None = None
+    in_elements: _Int = MISSING
+    out_elements: _Int = MISSING
+    message_dtype: str | None = None
+    group_size: _Int = MISSING
+    collective_seq: _Int = MISSING
+    src_rank: _Int = MISSING
+    dst_rank: _Int = MISSING
+    group_ranks: msgspec.Raw = _UNSET
+    process_group_description: str | None = None
+    in_split_sizes: msgspec.Raw = _UNSET
+    out_split_sizes: msgspec.Raw = _UNSET
+    concrete_inputs: msgspec.Raw = _UNSET
+    kernel_backend: str | None = None
+    kernel_hash: str | None = None
+
+
+class _DeviceArgs(
+    msgspec.Struct,
+    gc=False,
+    rename=_NAMES,
+):
+    device: _Int = MISSING
+    stream: _Int = MISSING
+    correlation: _Int = MISSING
+    external_id: _Int = MISSING
+    old_external_id: _Int = MISSING
+    graph_id: _Int = MISSING
+    graph_node_id: _Int = MISSING
+    wait_stream: _Int = MISSING
+    wait_record_id: _Int = MISSING
+    num_bytes: _Int = MISSING
+    registers: _Int = MISSING
+    shared_memory_bytes: _Int = MISSING
+    blocks_per_sm: _Float = _NAN
+    warps_per_sm: _Float = _NAN
+    occupancy_pct: _Float = _NAN
+    old_occupancy_pct: _Float = _NAN
+    grid: msgspec.Raw = _UNSET
+    block_dim: msgspec.Raw = _UNSET
+    collective: str | None = None
+    process_group: str | None = None
+    in_elements: _Int = MISSING
+    out_elements: _Int = MISSING
+    message_dtype: str | None = None
+    group_size: _Int = MISSING
+    collective_seq: _Int = MISSING
+    src_rank: _Int = MISSING
+    dst_rank: _Int = MISSING
+    group_ranks: msgspec.Raw = _UNSET
+    process_group_description: str | None = None
+    in_split_sizes: msgspec.Raw = _UNSET
+    out_split_sizes: msgspec.Raw = _UNSET
+
+
+class MemoryArgs(
+    msgspec.Struct,
+    gc=False,
+    rename={
+        "device_type": "Device Type",
+        "device": "Device Id",
+        "addr": "Addr",
+        "num_bytes": "Bytes",
+        "allocated_bytes": "Total Allocated",
+        "reserved_bytes": "Total Reserved",
+    },
+):
+    """The args of a ``[memory]`` instant."""
+
+    device_type: _Int = MISSING
+    device: _Int = MISSING
+    addr: _Int = MISSING
+    num_bytes: _Int = MISSING
+    allocated_bytes: _Int = MISSING
+    reserved_bytes: _Int = MISSING
+
+
+class LabelArgs(msgspec.Struct, gc=False):
+    """The args of a metadata entry."""
+
+    name: str | None = None
+    labels: str | None = None
+
+
+class _OtherArgs(
+    _OpArgs,
+    gc=False,
+    rename=_NAMES,
+):
+    device: _Int = MISSING
+    stream: _Int = MISSING
+    correlation: _Int = MISSING
+    old_external_id: _Int = MISSING
+    num_bytes: _Int = MISSING
+
+
+SPECS: Final[dict[Kind, type[msgspec.Struct]]] = {
+    Kind.CALL: _CallArgs,
+    Kind.OP: _OpArgs,
+    Kind.DEVICE: _DeviceArgs,
+    Kind.OTHER: _OtherArgs,
+}
+
+
+def decode_args(
+    raw: Sequence[msgspec.Raw], spec: Any, problems: Problems, where: str
+) -> tuple[list[Any], frozenset[str]]:
+    """Decode each of `raw` as a `spec`; also returns the fields that any has. Bad values are counted and dropped."""
+    joined = b"[" + b",".join(raw) + b"]"
+    # Fields that do not occur in the text are skipped: most fields are rare, and a text search is cheap.
+    present = frozenset(name for quoted, names in _quoted_names(spec) if quoted in joined for name in names)
+    try:
+        return decoder(list[spec]).decode(joined), present
+    except SYNTAX_ERRORS:
+        return [decode_fields(bytes(one), spec, problems, where) for one in raw], present
+
+
+#: The texts searched for fields that share one search.
+_NEEDLES: Final = {
+    "flops": b'lops"',
+    "old_flops": b'lops"',
+    "graph_id": b'"graph ',
+    "graph_node_id": b'"graph ',
+    "wait_stream": b'"wait_on_',
+    "wait_record_id": b'"wait_on_',
+    "in_elements": b' msg nelems"',
+    "out_elements": b' msg nelems"',
+    "process_group": b"Group ",
+    "group_size": b"Group ",
+    "group_ranks": b"Group ",
+    "process_group_description": b"Group ",
+    "in_split_sizes": b" split size",
+    "out_split_sizes": b" split size",
+    "kernel_backend": b'"kernel_',
+    "kernel_hash": b'"kernel_',
+}
+
+
+@cache
+def _quoted_names(spec: Any) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
+    """Return the texts to search for, and the fields that may be present if a text is found."""
+    fields_of: dict[bytes, tuple[str, ...]] = {}
+    for field in msgspec.structs.fields(spec):
+        needle = _NEEDLES.get(field.name, f'"{field.encode_name}"'.encode())
+        fields_of[needle] = (*fields_of.get(needle, ()), field.name)
+    return tuple(fields_of.items())
+
+
+def integers(decoded: Sequence[Any], field: str) -> tuple[Ints, int]:
+    """Column `field` as int64, `MISSING` where unknown; and the number of values that do not fit into 64 bits."""
+    get = attrgetter(field)
+    try:
+        return np.fromiter(map(get, decoded), np.int64, len(decoded)), 0
+    except (TypeError, OverflowError):  # null, or larger than 64 bits
+        values = [get(one) for one in decoded]
+    fits = [MISSING if v is None or not -_MAX_INT <= v <= _MAX_INT else v for v in values]
+    too_large = sum(v is not None and abs(v) > _MAX_INT and v != MISSING for v in values)
+    return np.array(fits, np.int64), too_large
+
+
+def numbers(decoded: Sequence[Any], field: str) -> NDArray[np.float64]:
+    """Column `field` as float64, NaN where missing."""
+    get = attrgetter(field)
+    try:
+        return np.fromiter(map(get, decoded), np.float64, len(decoded))
+    except TypeError:  # null
+        return np.array([_NAN if (value := get(one)) is None else value for one in decoded], np.float64)
+
+
+#: With more keys, or more groups of entries that bring a new key or a bad value, each group is searched for its fields.
+_MAX_KEYS: Final = 64
+_MAX_FAILURES: Final = 32
+
+
+class Layouts:
+    """The keys of the arguments of a file so far.
+
+    Entries are decoded into structs of exactly these keys. A key that is none of them is an error, after which it is
+    added. `decode_args` returns the same rows, but searches each text for every field that may occur.
+    """
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._keys: dict[Any, frozenset[str]] = {}
+        self._num_failures = 0
+
+    def decode(self, raw: Sequence[msgspec.Raw], spec: Any, where: str) -> tuple[list[Any], frozenset[str]]:
+        """Each of `raw` with the fields of `spec` that occur, and their names; bad values are counted and dropped."""
+        keys = self._keys.get(spec, frozenset())
+        if len(keys) > _MAX_KEYS or self._num_failures > _MAX_FAILURES:
+            return decode_args(raw, spec, self._problems, where)
+        joined = b"[" + b",".join(raw) + b"]"
+        try:
+            of_keys, names = _struct_of(spec, keys)
+            return of_keys.decode(joined), names
+        except (*SYNTAX_ERRORS, ValueError):  # a ValueError: a key that no struct can have
+            self._num_failures += 1
+        try:
+            found = decoder(list[dict[str, msgspec.Raw]]).decode(joined)
+        except SYNTAX_ERRORS:
+            return decode_args(raw, spec, self._problems, where)
+        self._keys[spec] = keys.union(*found)
+        decoded, _ = decode_args(raw, spec, self._problems, where)
+        return decoded, _names_of(spec, self._keys[spec])
+
+
+def _names_of(spec: Any, keys: frozenset[str]) -> frozenset[str]:
+    return frozenset(field.name for field in msgspec.structs.fields(spec) if field.encode_name in keys)
+
+
+@lru_cache(64)
+def _struct_of(spec: Any, keys: frozenset[str]) -> tuple[msgspec.json.Decoder[list[Any]], frozenset[str]]:
+    """Return the decoder of lists of structs with exactly `keys`, and which fields of `spec` these are."""
+    wanted = [field for field in msgspec.structs.fields(spec) if field.encode_name in keys]
+    rest = keys.difference(field.encode_name for field in wanted)
+    fields: list[Any] = [(field.name, field.type, field.default) for field in wanted]
+    names = {field.name: field.encode_name for field in wanted}
+    for number, key in enumerate(sorted(rest)):
+        fields.append((f"_{number}", msgspec.Raw, msgspec.Raw(b"")))
+        names[f"_{number}"] = key
+    made = msgspec.defstruct("Args", fields, rename=names, gc=False, forbid_unknown_fields=True)
+    return msgspec.json.Decoder(list[made]), _names_of(spec, keys)  # type: ignore[valid-type]

@@ -18,8 +18,7 @@ from cudalens.traces.chrome.assemble import RecordTrace, args_of
 from cudalens.traces.chrome.lanes import stream_of_labels, work_kind
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.chrome.values import MISSING
-from cudalens.traces.protobuf.schema import Schema, message_classes, text
-from cudalens.traces.protobuf.wire import LENGTH, WireError, fields
+from cudalens.traces.protobuf.wire import LENGTH, Schema, WireError, fields, message_classes, text
 
 _STAT: Final = {
     "metadata_id": (1, "int64"),

@@ -169,7 +169,9 @@ def _causes(found: Differences) -> str:
         row = clear.iloc[0].to_dict()
         share = "" if pd.isna(row["change_pct"]) else f", {units.signed_change(row['change_pct'] / 100)}"
         return f"{counted}, most {_cause(row)} ({signed_duration(row['delta_ns'])}{share})"
-    if _is_one_sided(found):
+    # Return whether there are kernels, and all of one side.
+    statuses = set(found.kernels["status"])
+    if statuses in ({"added"}, {"removed"}):
         return "only one of them used the GPU"
     same_way = rows[((rows["delta_ns"] < 0) == (delta < 0)) & (rows["delta_ns"].abs() >= _LEAST_PART * abs(delta))]
     causes = [_described(row) for row in same_way.head(_MOST).to_dict("records")]
@@ -191,12 +193,6 @@ def _cause_rows(found: Differences) -> pd.DataFrame:
 
 def _described(row: dict[Any, Any]) -> str:
     return f"{_cause(row)} ({signed_duration(row['delta_ns'])})"
-
-
-def _is_one_sided(found: Differences) -> bool:
-    """Return whether there are kernels, and all of one side."""
-    statuses = set(found.kernels["status"])
-    return statuses in ({"added"}, {"removed"})
 
 
 def _cause(row: dict[Any, Any]) -> str:

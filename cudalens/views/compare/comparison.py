@@ -17,7 +17,7 @@ from cudalens.analysis.compare.measure import Side, numbered_steps
 from cudalens.analysis.compare.runs import Change, Comparable, Differences, differences
 from cudalens.analysis.summary import measured_window, window_on_clock
 from cudalens.frames import Trace
-from cudalens.frames.column_arrays import integers
+from cudalens.frames.column_arrays import Ints, integers
 from cudalens.views.compare import changes
 from cudalens.views.compare import changes as verdicts
 from cudalens.views.compare.changes import names
@@ -25,7 +25,7 @@ from cudalens.views.sections.markup import Node, element
 from cudalens.views.sections.model import Picture, Section
 from cudalens.views.sections.shown import Shown, write_page
 from cudalens.views.timeline import svg
-from cudalens.views.timeline.payload_order import lane_table
+from cudalens.views.timeline.payload_codec import lane_table
 from cudalens.views.timeline.svg import LABEL, PLOT, color_codes, joined_pixels
 
 
@@ -106,8 +106,6 @@ def compare(a: Comparable, b: Comparable) -> Comparison:
     """Return what changed from `a` to `b`, as `cudalens.analysis.differences` finds it."""
     return Comparison(differences(a, b))
 
-
-Ints = NDArray[np.int64]
 
 _MAX_LANES: Final = 5
 _MAX_DEPTH: Final = 2

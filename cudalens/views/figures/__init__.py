@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from cudalens.analysis.compare.runs import Comparable
     from cudalens.frames import Ranks, Trace
-    from cudalens.frames.ceilings import Ceilings
+    from cudalens.frames.info import Ceilings
     from cudalens.views.figures.style import Mode
 
 #: The module of this package, and its function, that draws each analysis.

@@ -11,12 +11,13 @@ from cudalens.analysis import units
 from cudalens.analysis.compare.runs import Comparable, Differences, differences
 from cudalens.analysis.critical_path.path import DEVICE_KINDS, HOST_KINDS, critical_path
 from cudalens.analysis.time.attribution import attribution
-from cudalens.analysis.time.breakdown import kernel_breakdown, op_breakdown
 from cudalens.analysis.time.call_tree import flame_graph
+from cudalens.analysis.time.overlap import kernel_breakdown, op_breakdown
 from cudalens.analysis.time.sequences import kernel_sequences
 from cudalens.analysis.time.work import is_waiting
 from cudalens.errors import invalid_choice
 from cudalens.frames import Ranks, Trace
+from cudalens.views.assets import color_of
 from cudalens.views.compare.changes import BETTER, SECTIONS, UNSURE, WORSE, changed, comparison_verdict, row_name
 from cudalens.views.compare.changes import color_of as color_of_change
 from cudalens.views.figures.style import (
@@ -32,7 +33,6 @@ from cudalens.views.figures.style import (
     lanes,
     nothing,
 )
-from cudalens.views.theme import color_of
 
 _GROUPS = {"compute": "kernel", "communication": "comm", "memory": "memory"}
 

@@ -9,14 +9,15 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cudalens.analysis import units
-from cudalens.analysis.time.breakdown import temporal_breakdown
 from cudalens.analysis.time.idle import CAUSES, idle_causes, idle_time
 from cudalens.analysis.time.launch import FULL_QUEUE, launch_statistics, queue_lengths
+from cudalens.analysis.time.overlap import temporal_breakdown
 from cudalens.frames import Ranks, Trace
 from cudalens.views.figures.style import (
     MAX_BARS,
     MAX_POINTS,
     Mode,
+    add_points,
     bars,
     colors_of,
     finished,
@@ -25,7 +26,6 @@ from cudalens.views.figures.style import (
     label,
     lanes,
     nothing,
-    points,
     series_color,
 )
 
@@ -103,14 +103,14 @@ def gaps(
     for cause in CAUSES:
         rows = shown[shown["cause"] == cause]
         if len(rows):
-            look = {"color": cause_color(cause, mode), "size": 7, "opacity": 0.8}
             where = rows["host_line"].astype(object).where(rows["host_line"].notna(), rows["host_op"].astype(object))
             found = []
             for lane, gap, place, following in zip(lanes(rows), rows["gap_ns"], where, rows["next_op"], strict=True):
                 text = f"{units.duration(gap)} on {lane}"
                 text += f"<br>host in {label(place, 80)}" if isinstance(place, str) else ""
                 found.append(text + (f"<br>ended by {label(following, 80)}" if isinstance(following, str) else ""))
-            points(drawn, (rows["ts"] - zero) / 1e6, rows["gap_ns"] / 1e3, WORDS[cause], found, **look)
+            x, y = (rows["ts"] - zero) / 1e6, rows["gap_ns"] / 1e3
+            add_points(drawn, x, y, WORDS[cause], found, color=cause_color(cause, mode), size=7, opacity=0.8)
     drawn.update_xaxes(title_text="ms after the first gap")
     drawn.update_yaxes(title_text="length of the gap, µs", type="log", exponentformat="none")
     return finished(drawn, _gap_title(frame), trace, mode)
@@ -203,7 +203,7 @@ def _launch_points(drawn: go.Figure, rows: pd.DataFrame, name: str, color: str) 
         )
     ]
     call, work = (np.maximum(rows[column], 100) / 1e3 for column in ("call_ns", "work_ns"))
-    points(drawn, call, work, name, hover, color=color, size=6, opacity=0.6)
+    add_points(drawn, call, work, name, hover, color=color, size=6, opacity=0.6)
 
 
 def _launch_title(frame: pd.DataFrame) -> str:

@@ -10,15 +10,15 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cudalens.analysis import units
-from cudalens.analysis.time.bandwidth import memcpy_bandwidth
 from cudalens.analysis.time.overlap import collectives, communication_overlap
-from cudalens.analysis.time.roofline import roofline
+from cudalens.analysis.time.roofline import memcpy_bandwidth, roofline
 from cudalens.frames import Ranks, Trace
-from cudalens.frames.ceilings import Ceilings
+from cudalens.frames.info import Ceilings
 from cudalens.views.figures.style import (
     MAX_BARS,
     MAX_POINTS,
     Mode,
+    add_points,
     bars,
     colors_of,
     finished,
@@ -27,7 +27,6 @@ from cudalens.views.figures.style import (
     label,
     lanes,
     nothing,
-    points,
     series_color,
 )
 
@@ -66,7 +65,7 @@ def each_collective(trace: Trace | Ranks, *, mode: Mode = "auto", step: int | No
     for i, (name, rows) in enumerate(shown.groupby(pd.Series(_kinds(kind), kind.index), sort=False)):
         x = rows["num_bytes"].to_numpy(float) if by_size else (rows["ts"] - zero) / 1e6
         y = (rows["bus_bytes_per_s"] if by_size else rows["dur"]).to_numpy(float) / (1e9 if by_size else 1e6)
-        points(
+        add_points(
             drawn,
             x,
             y,
@@ -165,7 +164,7 @@ def roofline_plot(
         color = series_color(i)
         x, y = rows["intensity"].to_numpy(float), rows["flops_per_s"].to_numpy(float) / 1e12
         size = 6 + 26 * np.sqrt(rows["gpu_ns"] / biggest)
-        points(drawn, x, y, label(dtype), _hover(rows), color=color, size=size, opacity=0.7)
+        add_points(drawn, x, y, label(dtype), _hover(rows), color=color, size=size, opacity=0.7)
         _roofs(drawn, rows, (float(shown["intensity"].min()), float(shown["intensity"].max())), color, label(dtype))
     drawn.update_xaxes(title_text="FLOPs per byte moved", type="log", exponentformat="none")
     drawn.update_yaxes(title_text="TFLOP/s", type="log", exponentformat="none")

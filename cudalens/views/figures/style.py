@@ -23,10 +23,10 @@ import plotly.io as pio
 from cudalens.analysis import units
 from cudalens.analysis.short_names import short_names
 from cudalens.frames import Ranks, Trace
+from cudalens.views.assets import theme
 from cudalens.views.sections.model import Column, Row, Section, Table
 from cudalens.views.sections.write_html import to_html
 from cudalens.views.sections.write_text import to_text
-from cudalens.views.theme import theme
 
 PLOTLY: Final = "application/vnd.plotly.v1+json"
 #: plotly's renderer for an unknown front end.
@@ -189,8 +189,11 @@ def bars(
     figure.update_xaxes(title_text=unit)
 
 
-def points(figure: go.Figure, x: Any, y: Any, name: str, hover: Sequence[str], **marker: Any) -> None:
-    """Add a series of points; `hover` is not escaped here. `marker`: ``color``, ``size``, ``opacity`` … of plotly."""
+def add_points(
+    figure: go.Figure, x: Any, y: Any, name: str, hover: Sequence[str], *, color: str, size: Any, opacity: float
+) -> None:
+    """Add a series of points; `hover` is not escaped here. `size` is one number, or one for each point."""
+    marker = {"color": color, "size": size, "opacity": opacity}
     text = {"customdata": list(hover), "hovertemplate": "%{customdata}<extra></extra>"}
     figure.add_scatter(x=x, y=y, mode="markers", name=name, marker=marker, **text)
 

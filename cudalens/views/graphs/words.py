@@ -10,11 +10,9 @@ from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.facts import graphs_summary
 from cudalens.analysis.graphs import EagerFunction, FailedCheck, GraphsSummary, Speed
 from cudalens.frames import Trace
-from cudalens.views.foreign import printable
-from cudalens.views.graphs import layout
-from cudalens.views.graphs.layout import Chain, Fold
-from cudalens.views.graphs.model import GraphsView, PathView, PieceView, Recording
-from cudalens.views.sections.model import Column, Row
+from cudalens.views.graphs import model
+from cudalens.views.graphs.model import Chain, Fold, GraphsView, PathView, PieceView, Recording
+from cudalens.views.sections.model import Column, Row, printable
 from cudalens.views.sections.trust import simulated
 from cudalens.views.sections.write_text import aligned
 
@@ -199,7 +197,7 @@ def path_words(view: GraphsView, path: PathView) -> str:
     """``prefill → (attend → mlp) x12 → sample``."""
     known = view.recordings
     names = [units.shorten(known[node].function, 40) if node in known else f"graph {node}" for node in path.nodes]
-    return " → ".join(layout.path_names(names))
+    return " → ".join(model.path_names(names))
 
 
 _MAX_LINES: Final = 80
@@ -238,7 +236,7 @@ def _mark(recording: Recording) -> str:
 
 def _chain_lines(view: GraphsView, chain: Chain, indent: str, lead: str | None = None) -> Iterator[Row | str]:
     """A chain in its lane; a line for each folded part. `lead`: what begins its first line in place of the indent."""
-    for item in layout.chain_items(chain):
+    for item in model.chain_items(chain):
         first, lead = lead if lead is not None else indent, None
         if isinstance(item, Fold):
             yield f"{first}⋮ {item.label()}"
@@ -258,7 +256,7 @@ def _chain_lines(view: GraphsView, chain: Chain, indent: str, lead: str | None =
             yield f"{indent}│   {text}{f' at {piece.place}' if piece.place else ''}"
         if len(pieces) > MAX_PIECES:
             yield f"{indent}│   and {units.plural(len(pieces) - MAX_PIECES, 'piece')} more"
-        shown, fold = layout.split_branches(item.branches)
+        shown, fold = model.split_branches(item.branches)
         for branch in shown:
             yield from _chain_lines(view, branch, f"{indent}│ ", f"{indent}├─")
         if fold:

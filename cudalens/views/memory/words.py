@@ -14,7 +14,7 @@ from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.facts import memory_at_end, memory_high
 from cudalens.analysis.memory.holders import Holder, active_blocks, holders, kept_graphs, names_in
 from cudalens.analysis.memory.replay import devices_of, replays
-from cudalens.analysis.memory.segments import last_refusal
+from cudalens.analysis.memory.totals import last_refusal
 from cudalens.frames import Trace
 from cudalens.frames.snapshots.build import SNAPSHOT_KEYS
 

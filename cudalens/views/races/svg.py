@@ -124,7 +124,9 @@ def happens_before_svg(race: RaceView) -> Node:
     slots = _slots(race, lanes)
     gutter = max(len(units.shorten(name, _LABEL_CHARS)) for name in lanes) * (_CHAR + 0.4) + 10
     edges = _edges(slots, gutter)
-    width = max(edges[-1] + slots[-1].width + 14, _label_end(slots, edges))
+    # Right end of the words at the middle of the missing edge.
+    label_end = (edges[0] + slots[0].width / 2 + edges[-1] + slots[-1].width / 2) / 2 + 20 + len(_MISSING) * _CHAR
+    width = max(edges[-1] + slots[-1].width + 14, label_end)
     height = _TOP + len(lanes) * _LANE + 16
     note = "issue order →" + (f" · {units.plural(num_hidden, 'other stream')} not shown" if num_hidden else "")
     parts = [
@@ -136,11 +138,6 @@ def happens_before_svg(race: RaceView) -> Node:
     ]
     label = f"{race.first.title} on {race.first.stream}, then {race.second.title} on {race.second.stream}: {_MISSING}"
     return svg(width, height, label, *parts, fill="currentColor", font_family="system-ui,sans-serif", font_size=11)
-
-
-def _label_end(slots: list[_Slot], edges: list[float]) -> float:
-    """Right end of the words at the middle of the missing edge."""
-    return (edges[0] + slots[0].width / 2 + edges[-1] + slots[-1].width / 2) / 2 + 20 + len(_MISSING) * _CHAR
 
 
 def _lanes(race: RaceView) -> tuple[list[str], int]:

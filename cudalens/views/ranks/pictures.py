@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis import units
-from cudalens.analysis.ranks.waits import aligned
+from cudalens.analysis.ranks.matching import aligned
 from cudalens.frames import Ranks
 from cudalens.frames.column_arrays import integers
 from cudalens.views.sections.markup import ORANGE, Node, element

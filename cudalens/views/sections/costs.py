@@ -10,9 +10,8 @@ from cudalens.analysis import units
 from cudalens.analysis.facts import averages, line_costs, module_tree, names_in_short, step_costs
 from cudalens.analysis.time.averages import UNCOUNTED
 from cudalens.frames import Trace
-from cudalens.views.foreign import clean
 from cudalens.views.sections.markup import bar
-from cudalens.views.sections.model import Cell, Column, Note, Row, Section, Table, Text
+from cudalens.views.sections.model import Cell, Column, Note, Row, Section, Table, Text, clean
 
 _NUM_ROWS: Final = 10
 _COLUMNS: Final = (
@@ -138,7 +137,10 @@ def modules_section(trace: Trace) -> Section | None:
     if tree.empty:
         return None
     tree = tree.assign(device_ns=tree["forward_ns"] + tree["backward_ns"])
-    shown = tree[tree["depth"] <= _deepest(tree)][:_MAX_MODULES]
+    # Return the depth down to which all modules fit.
+    counts = tree["depth"].value_counts().sort_index().cumsum()
+    fitting = counts[counts <= _MAX_MODULES]
+    shown = tree[tree["depth"] <= (int(fitting.index.max()) if len(fitting) else 0)][:_MAX_MODULES]
     largest = int(max(shown["device_ns"].max(), shown["host_ns"].max() if not shown["device_ns"].any() else 0, 1))
     columns = _columns(tree)
     rows = [
@@ -155,13 +157,6 @@ def modules_section(trace: Trace) -> Section | None:
         is_stacked=True,
     )
     return Section("modules", "cl-module", title="Modules", facts=_modules_answer(tree), blocks=(table,), is_open=False)
-
-
-def _deepest(tree: pd.DataFrame) -> int:
-    """Return the depth down to which all modules fit."""
-    counts = tree["depth"].value_counts().sort_index().cumsum()
-    fitting = counts[counts <= _MAX_MODULES]
-    return int(fitting.index.max()) if len(fitting) else 0
 
 
 def _columns(tree: pd.DataFrame) -> list[tuple[Column, str]]:

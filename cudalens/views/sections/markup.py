@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final, TypeAlias
 
-from cudalens.views.foreign import printable
-from cudalens.views.sections.model import Picture
+from cudalens.views.sections.model import Picture, printable
 
 SVG: Final = "http://www.w3.org/2000/svg"
 

@@ -12,7 +12,7 @@ from cudalens.analysis.trust.check import TrustReport
 from cudalens.analysis.trust.check import trust as _checked
 from cudalens.frames import RunInfo, Trace
 from cudalens.frames.info import Trust, TrustFinding
-from cudalens.gpus.error_bands import Band
+from cudalens.gpus.predict import Band
 from cudalens.views.sections.model import Column, Facts, Row, Section, Table
 from cudalens.views.sections.shown import Shown
 

@@ -58,20 +58,20 @@ def section(trace: Trace) -> Section | None:
         _COLUMNS, rows, len(groups), _MAX_TEXT, more=("place", "cudalens.analysis.syncs(trace)"), is_stacked=True
     )
     legend = Note(_LEGEND, is_in_text=False)
+    found = wait_summary(trace)
+    hidden = f"{units.duration(found.hidden_ns)} hidden, {units.times(found.num_hidden)}" if found.num_hidden else ""
+    heading = "; ".join(
+        part for part in (hidden, f"{_explicit(found)}, explicit" if found.num_explicit else "") if part
+    )
     return Section(
         "syncs",
         "cl-sync",
         title="Waits for the GPU",
-        facts=_heading(wait_summary(trace)),
+        facts=heading,
         blocks=(table, legend) if groups["gpu_ns"].notna().any() else (table,),
         is_open=has_notable_waits(trace),
         is_in_text=has_notable_waits(trace),
     )
-
-
-def _heading(found: SyncSummary) -> str:
-    hidden = f"{units.duration(found.hidden_ns)} hidden, {units.times(found.num_hidden)}" if found.num_hidden else ""
-    return "; ".join(part for part in (hidden, f"{_explicit(found)}, explicit" if found.num_explicit else "") if part)
 
 
 def _explicit(found: SyncSummary) -> str:

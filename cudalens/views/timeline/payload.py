@@ -21,11 +21,10 @@ from cudalens.frames.build import STEP_PREFIX
 from cudalens.frames.column_arrays import Ints, has_prefix, integers
 from cudalens.frames.info import cell_sources
 from cudalens.frames.stacks import ENTRY_COLUMNS, entry_text
-from cudalens.views.timeline import payload_curves, payload_order
+from cudalens.views.timeline import payload_codec
 from cudalens.views.timeline.marks import race_marks, sync_marks
-from cudalens.views.timeline.payload_codec import PayloadWriter
-from cudalens.views.timeline.payload_curves import FEW_POINTS, add_memory, add_metrics
-from cudalens.views.timeline.payload_order import is_idle, num_enclosing
+from cudalens.views.timeline.payload_codec import PayloadWriter, is_idle, num_enclosing, since
+from cudalens.views.timeline.readings import GAUGES, device_rows
 
 VERSION: Final = 1
 
@@ -63,7 +62,7 @@ def pack(
         The payload; see `payload_codec` for its layout.
     """
     num = len(trace.events)
-    num_kept, num_points, max_text = num, payload_curves.MAX_POINTS, MAX_TEXT
+    num_kept, num_points, max_text = num, MAX_POINTS, MAX_TEXT
     if max_bytes is not None:
         num_kept = min(num, max(int(max_bytes / _LEAST_EVENT_BYTES), MIN_EVENTS))
     while True:
@@ -86,10 +85,10 @@ class _Part:
     def __init__(self, trace: Trace, first: int, num_points: int, max_text: int, *, compress: bool) -> None:
         self.writer = PayloadWriter(compress=compress)
         self._trace, self._max_text = trace, max_text
-        t0, start, dur, num_clipped = payload_order.clipped_times(trace.events)
-        lanes = lanes_from(*payload_order.lane_table(trace.events), first)
+        t0, start, dur, num_clipped = payload_codec.clipped_times(trace.events)
+        lanes = lanes_from(*payload_codec.lane_table(trace.events), first)
         self._events = events_from(trace.events, first)
-        times = payload_order.Times(start[first:], dur[first:], lanes.of_rows)
+        times = payload_codec.Times(start[first:], dur[first:], lanes.of_rows)
         begin = int(times.start.min()) if first else 0
         self._header: dict[str, Any] = {"version": VERSION, "n": len(self._events), "t0": str(t0)}
         self._header |= {"lanes": lanes.table, "num_clipped": num_clipped, "cells": cell_sources(trace.info)}
@@ -103,15 +102,15 @@ class _Part:
         self._header["memory"] = add_memory(self.writer, memory, t0, place, num_points)
         self._header["metrics"] = add_metrics(self.writer, metrics, t0)
 
-    def _add_events(self, times: payload_order.Times, lanes: Lanes) -> None:
+    def _add_events(self, times: payload_codec.Times, lanes: Lanes) -> None:
         writer, events = self.writer, self._events
         # Rows of the frame lane by lane, in each by (start, longest first).
-        in_time = payload_order.derived_order(times.start, times.dur)
+        in_time = payload_codec.derived_order(times.start, times.dur)
         self._order = order = in_time[np.argsort(times.lane[in_time].astype(np.int32), kind="stable")]
-        ordered = payload_order.Times(times.start[order], times.dur[order], times.lane[order])
+        ordered = payload_codec.Times(times.start[order], times.dur[order], times.lane[order])
         _add_times(writer, *ordered)
         kind, facts = _add_kinds(writer, events, names_in_short(self._trace), order, self._max_text)
-        launch = payload_order.places(events["launch"], order)
+        launch = payload_codec.places(events["launch"], order)
         # Launches, as steps through the rows whose kind ever launches something: nearly always to the next one.
         launched = launch[launch >= 0]
         launches = np.zeros(int(kind.max()) + 1 if len(kind) else 0, bool)
@@ -120,13 +119,13 @@ class _Part:
         writer.add_ints("launch", np.diff(ordinal[launched], prepend=-1) - 1)
         writer.add_ints("launchers", np.flatnonzero(launches))
         # Add flags of each row, and the self times that the page would compute differently.
-        outside, own = payload_order.derived_self(events, order, ordered)
+        outside, own = payload_codec.derived_self(events, order, ordered)
         flags = events["is_instant"].to_numpy() * FLAG_INSTANT + folded(events) * FLAG_FOLDED
         flags = flags + is_waiting(events["name"].array) * FLAG_WAITING
         writer.add_ints("flags", flags[order] + outside * FLAG_OUTSIDE + (launch >= 0) * FLAG_LAUNCHED)
         _add_corrections(writer, "self", own, events["self_dur"].to_numpy()[order])
         # Row in the frame, where it is not what sorting by (start, longest first) would give.
-        merged = payload_order.derived_order(ordered.start, ordered.dur)
+        merged = payload_codec.derived_order(ordered.start, ordered.dur)
         _add_corrections(writer, "row", np.arange(len(order)), order[merged])
         num_lanes = len(lanes.table)
         counts = np.bincount(times.lane, minlength=num_lanes)
@@ -178,7 +177,7 @@ def cut(text: str, limit: int = MAX_TEXT) -> str:
 
 
 def _add_times(writer: PayloadWriter, start: Ints, dur: Ints, lane: Ints) -> None:
-    depth, gap, tail = payload_order.nesting(start, dur, lane)
+    depth, gap, tail = payload_codec.nesting(start, dur, lane)
     # Depth changes by +1 at most from row to row, so only the number of closed rows is sent.
     writer.add_ints("closed", _shifted(depth, lane) + 1 - depth)
     writer.add_ints("gap", gap)
@@ -388,3 +387,135 @@ def _stack_texts(ids: list[Any], stacks: pd.DataFrame) -> list[str]:
         is_bare = pd.notna(file) and pd.isna(line) and pd.isna(first_line)
         lines.setdefault(stack, []).append(f"{file}: {name}" if is_bare else entry_text(file, line, first_line, name))
     return ["\n".join(lines.get(int(k), [f"stack {k}"])) for k in ids]
+
+
+# The payload's curves, reduced to what a screen can show: allocated memory, and readings of the gauges.
+
+#: More allocator actions than this are reduced to the lowest and highest allocation of each interval.
+MAX_POINTS: Final = 60_000
+#: So many are sent where the payload is limited.
+FEW_POINTS: Final = 12_000
+
+
+def add_memory(
+    writer: PayloadWriter, memory: pd.DataFrame, t0: int, place: Ints, num_points: int = MAX_POINTS
+) -> dict[str, Any]:
+    """Add the columns ``mem.*`` of `memory`; returns their part of the header.
+
+    Args:
+        writer: The payload.
+        memory: The memory frame, m rows in time order.
+        t0: Origin of the page's clock, ns.
+        place: Position in the payload of each row of the events, shape (n,); -1 for rows that are not sent.
+        num_points: More actions than this are reduced.
+    """
+    device, labels = _devices(memory)
+    kept = _thinned(memory, device, len(labels), num_points)
+    frame, num = memory.iloc[kept], len(memory)
+    action, actions = pd.factorize(frame["action"].astype(object).fillna("unknown"))
+    writer.add_ints("mem.ts", np.diff(since(frame["ts"].to_numpy(), t0), prepend=0))
+    writer.add_ints("mem.device", device[kept])
+    writer.add_ints("mem.action", action)
+    writer.add_ints("mem.bytes", frame["num_bytes"].to_numpy())
+    for column in ("allocated_bytes", "reserved_bytes"):
+        writer.add_ints(f"mem.{column}", _steps(frame[column], device[kept]))
+    row = integers(frame["event"])
+    known = (row >= 0) & (row < len(place))
+    event = np.full(len(row), -1, np.int64)
+    event[known] = place[row[known]]
+    writer.add_ints("mem.event", np.diff(event, prepend=0))
+    return {"devices": labels, "actions": [str(a)[:100] for a in actions], "n": len(kept), "num_actions": num}
+
+
+def _devices(memory: pd.DataFrame) -> tuple[Ints, list[str]]:
+    """Device of each action and the devices' labels: ``cpu``, ``cuda:0``."""
+    kind = memory["device_type"].astype(object).fillna("memory").astype(str)
+    index = integers(memory["device"])
+    pair = pd.factorize(kind)[0].astype(np.int64) << 32 | (index + 1)
+    codes, uniques = pd.factorize(pair)
+    first = [int(np.argmax(codes == k)) for k in range(len(uniques))]
+    labels = [kind.iloc[i] + (f":{index[i]}" if index[i] >= 0 else "") for i in first]
+    return codes.astype(np.int64), [label[:100] for label in labels]
+
+
+def _thinned(memory: pd.DataFrame, device: Ints, num_devices: int, num_points: int) -> Ints:
+    """Rows to send: all, or of each device the minimum and maximum in each interval, and the ends."""
+    if len(memory) <= num_points:
+        return np.arange(len(memory))
+    allocated = integers(memory["allocated_bytes"], 0)
+    stretches = num_points // (4 * max(num_devices, 1))
+    kept = [_extremes(rows := np.flatnonzero(device == k), allocated[rows], stretches) for k in range(num_devices)]
+    return np.unique(np.concatenate(kept))
+
+
+def _extremes(rows: Ints, values: Ints, stretches: int) -> Ints:
+    edges = np.unique(np.linspace(0, len(rows), stretches + 1).astype(np.int64))[:-1]
+    if not len(rows):
+        return rows
+    stretch = np.repeat(np.arange(len(edges)), np.diff(edges, append=len(rows)))
+    order = np.lexsort((values, stretch))
+    last = np.append(edges[1:], len(rows)) - 1
+    return np.unique(np.concatenate([rows[edges], rows[order[edges]], rows[order[last]], rows[last]]))
+
+
+def _steps(column: pd.Series, device: Ints) -> Ints:
+    """Value plus one of each action (0: missing) less that of the device's action before."""
+    value = integers(column) + 1
+    order = np.argsort(device, kind="stable")
+    before = np.zeros(len(value), np.int64)
+    same = device[order][1:] == device[order][:-1]
+    before[order[1:][same]] = value[order[:-1][same]]
+    return value - before
+
+
+#: More readings than this are reduced to the lowest and highest of each gauge in each interval.
+MAX_READINGS: Final = 20_000
+
+#: Numbers are sent as integers: tenths of these units, whole ones of the others.
+_SCALES: Final = {"%": 10, "W": 10, "°C": 10}
+
+_MAX_REASONS: Final = 100
+
+
+def add_metrics(writer: PayloadWriter, metrics: pd.DataFrame, t0: int) -> dict[str, Any]:
+    """Add the columns ``met.*`` of `metrics`; returns their part of the header.
+
+    A value is sent as itself plus one, in units of its gauge's ``scale``; 0 is a missing value.
+
+    Args:
+        writer: The payload.
+        metrics: The metrics frame, in time order.
+        t0: Origin of the page's clock, ns.
+    """
+    parts = [(label, _thinned_readings(rows)) for label, rows in device_rows(metrics)]
+    texts = ["", *sorted({str(text) for text in metrics["slowed_by"].dropna() if text})[:_MAX_REASONS]]
+    for k, (_, rows) in enumerate(parts):
+        writer.add_ints(f"met.{k}.ts", np.diff(since(rows["ts"].to_numpy(), t0), prepend=0))
+        for gauge in GAUGES:
+            writer.add_ints(f"met.{k}.{gauge.column}", _coded(rows[gauge.column], _SCALES.get(gauge.unit, 1)))
+        slowed = [texts.index(text) if text in texts else 0 for text in rows["slowed_by"].astype(object)]
+        writer.add_ints(f"met.{k}.slowed_by", np.array(slowed, np.int64))
+    gauges = [
+        {"column": g.column, "title": g.title, "unit": g.unit, "full": g.full, "scale": _SCALES.get(g.unit, 1)}
+        for g in GAUGES
+    ]
+    return {"devices": [label for label, _ in parts], "gauges": gauges, "reasons": [text[:200] for text in texts]}
+
+
+def _coded(column: pd.Series, scale: int) -> Ints:
+    value = column.astype("Float64").array.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.where(np.isnan(value), 0, np.rint(np.nan_to_num(value) * scale) + 1).astype(np.int64)
+
+
+def _thinned_readings(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return all rows, or the minimum and maximum of each gauge in each interval, and the ends."""
+    if len(rows) <= MAX_READINGS:
+        return rows
+    stretches = MAX_READINGS // (2 * len(GAUGES))
+    stretch = np.arange(len(rows)) * stretches // len(rows)
+    kept = [np.array([0, len(rows) - 1])]
+    first = np.searchsorted(stretch, np.arange(stretches))
+    for gauge in GAUGES:
+        order = np.lexsort((_coded(rows[gauge.column], 10), stretch))
+        kept += [order[first], order[np.append(first[1:], len(rows)) - 1]]
+    return rows.iloc[np.unique(np.concatenate(kept))]

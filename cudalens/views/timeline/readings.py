@@ -13,7 +13,7 @@ from cudalens.frames import Trace
 from cudalens.views.sections.markup import Node, element
 from cudalens.views.sections.trust import simulated
 from cudalens.views.timeline import svg
-from cudalens.views.timeline.payload_order import clipped_times, since
+from cudalens.views.timeline.payload_codec import clipped_times, since
 from cudalens.views.timeline.svg import LABEL, PLOT
 
 

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from cudalens.analysis import units
 from cudalens.frames import Trace
-from cudalens.views import theme
+from cudalens.views import assets
 from cudalens.views.races.svg import RED
 from cudalens.views.sections.markup import Child, Node, element, svg
 from cudalens.views.sections.trust import simulated
 from cudalens.views.timeline.marks import race_marks
-from cudalens.views.timeline.payload_order import clipped_times, lane_table, num_enclosing
+from cudalens.views.timeline.payload_codec import clipped_times, lane_table, num_enclosing
 
 #: Width of a row in pixels.
 PLOT: Final = 602
@@ -185,15 +185,15 @@ _FEWEST_COLUMNS: Final = 60
 
 def color_codes(events: pd.DataFrame) -> tuple[NDArray[np.int16], list[str]]:
     """Return a colour number for each row, and the colours; the same groups of categories as the live timeline."""
-    groups = theme.theme()["groups"]
+    groups = assets.theme()["groups"]
     number = {group["key"]: k for k, group in enumerate(groups)}
     cats = events["cat"].cat
     by_cat = np.array(
-        [number[theme.group_of(str(c))] for c in cats.categories.tolist()] + [number[theme.GROUP_OTHER]], np.int16
+        [number[assets.group_of(str(c))] for c in cats.categories.tolist()] + [number[assets.GROUP_OTHER]], np.int16
     )
     codes = by_cat[cats.codes.to_numpy()]
     names = events["name"].cat
-    is_comm = np.array([theme.group_of("kernel", str(n)) == "comm" for n in names.categories.tolist()] + [False])
+    is_comm = np.array([assets.group_of("kernel", str(n)) == "comm" for n in names.categories.tolist()] + [False])
     codes[(codes == number["kernel"]) & is_comm[names.codes.to_numpy()]] = number["comm"]
     return codes, [group["color"] for group in groups]
 

@@ -9,8 +9,16 @@ from __future__ import annotations
 from cudalens.virtual.allocator.block_pools import Block, Segment
 from cudalens.virtual.allocator.caching import CachingAllocator
 from cudalens.virtual.allocator.checkpoint import PoolState
-from cudalens.virtual.allocator.conf import AllocatorConf, conf_from_environment, parse_conf
-from cudalens.virtual.allocator.interfaces import DEFAULT_POOL, Action, Fence, Host, PoolId
+from cudalens.virtual.allocator.conf import (
+    DEFAULT_POOL,
+    Action,
+    AllocatorConf,
+    Fence,
+    Host,
+    PoolId,
+    conf_from_environment,
+    parse_conf,
+)
 from cudalens.virtual.allocator.reserve import AddressSpace
 from cudalens.virtual.allocator.snapshot import combine
 

@@ -10,17 +10,14 @@ from collections.abc import Callable, Iterable
 from threading import RLock
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.allocator.block_pools import Block, BlockPool, Segment
+from cudalens.virtual.allocator.block_pools import Accepts, Block, BlockPool, Segment
 from cudalens.virtual.allocator.checkpoint import PoolState, Restored, checkpoint, restore
-from cudalens.virtual.allocator.conf import AllocatorConf
+from cudalens.virtual.allocator.conf import DEFAULT_POOL, Action, AllocatorConf, Host, PoolId
 from cudalens.virtual.allocator.heap import Heap, too_large
 from cudalens.virtual.allocator.history import History, StackLevel, frames_of
-from cudalens.virtual.allocator.interfaces import DEFAULT_POOL, Action, Host, PoolId
-from cudalens.virtual.allocator.pools import Accepts
-from cudalens.virtual.allocator.reserve import AddressSpace, Memory, Reserve
+from cudalens.virtual.allocator.reserve import AddressSpace, AllocatorState, Memory, Reserve
 from cudalens.virtual.allocator.sizes import Exhausted
 from cudalens.virtual.allocator.snapshot import segment_records, settings_record
-from cudalens.virtual.allocator.state import AllocatorState
 
 _BASE_ADDRESS = 0x7F00_0000_0000
 _DEVICE_SPAN = 1 << 42  # one expandable segment reserves 9/8 of the memory, per stream and pool

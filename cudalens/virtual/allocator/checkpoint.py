@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cudalens.virtual.allocator.block_pools import Block, BlockPool, PrivatePool, Segment
+from cudalens.virtual.allocator.conf import PoolId
 from cudalens.virtual.allocator.history import StackLevel, frames_of
-from cudalens.virtual.allocator.interfaces import PoolId
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator.heap import Heap

@@ -9,14 +9,11 @@ from collections import deque
 from collections.abc import Callable
 
 from cudalens.virtual.allocator import sizes
-from cudalens.virtual.allocator.block_pools import Block, BlockPool, PrivatePool
-from cudalens.virtual.allocator.conf import AllocatorConf
+from cudalens.virtual.allocator.block_pools import Block, BlockPool, Pools, PrivatePool
+from cudalens.virtual.allocator.conf import DEFAULT_POOL, AllocatorConf, Fence, Host, PoolId
 from cudalens.virtual.allocator.history import StackLevel, frames_of
-from cudalens.virtual.allocator.interfaces import DEFAULT_POOL, Fence, Host, PoolId
-from cudalens.virtual.allocator.pools import Pools
-from cudalens.virtual.allocator.reserve import Reserve
+from cudalens.virtual.allocator.reserve import AllocatorState, Reserve
 from cudalens.virtual.allocator.sizes import EXBIBYTE, MIN_BLOCK, SMALL_LIMIT, UNLIMITED, round_size, segment_size
-from cudalens.virtual.allocator.state import AllocatorState
 
 _Retire = Callable[[Block], None]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 
-from cudalens.virtual.allocator.interfaces import Action, PoolId
+from cudalens.virtual.allocator.conf import Action, PoolId
 
 
 class StackLevel(IntEnum):

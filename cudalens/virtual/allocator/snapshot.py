@@ -11,7 +11,7 @@ from cudalens.virtual.allocator.sizes import UNLIMITED
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator.caching import CachingAllocator
-    from cudalens.virtual.allocator.interfaces import PoolId
+    from cudalens.virtual.allocator.conf import PoolId
 
 Record = dict[str, object]
 

@@ -7,7 +7,7 @@ fast.
 
 from __future__ import annotations
 
-from cudalens.virtual.allocator.interfaces import PoolId
+from cudalens.virtual.allocator.conf import PoolId
 from cudalens.virtual.allocator.sizes import UNLIMITED
 
 Row = dict[str, int]

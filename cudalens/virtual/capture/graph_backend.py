@@ -218,8 +218,7 @@ class VirtualGraphBackend:
         return self._gpus.devices[index]
 
     def _allocator(self, device: int) -> CachingAllocator:
-        allocator: CachingAllocator = self._device(device).allocator
-        return allocator
+        return self._device(device).allocator
 
     def _delete(self, device: int, address: int) -> None:
         block = self._allocator(device).find_block(address)

@@ -355,7 +355,10 @@ def _describe(kernel: GeneratedKernel, origins: Iterable[Any]) -> None:
     for node in origins:
         if node.op not in ("call_function", "call_method"):
             continue
-        kernel.operators.setdefault(_operator_name(node.target))
+        target = node.target
+        packet = getattr(target, "overloadpacket", target)
+        name = getattr(packet, "_qualified_op_name", None) or getattr(packet, "__name__", str(packet))
+        kernel.operators.setdefault(str(name).replace("::", "."))
         line = _program_line(node.meta.get("stack_trace"))
         if line is not None:
             kernel.lines.setdefault(line)
@@ -363,12 +366,6 @@ def _describe(kernel: GeneratedKernel, origins: Iterable[Any]) -> None:
         if stack:
             path, kind = list(stack.values())[-1]
             kernel.modules.setdefault(_module_name(path, kind))
-
-
-def _operator_name(target: Any) -> str:
-    packet = getattr(target, "overloadpacket", target)
-    name = getattr(packet, "_qualified_op_name", None) or getattr(packet, "__name__", str(packet))
-    return str(name).replace("::", ".")
 
 
 _FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*(?:\n(?P<text> {4}[^\n]*))?')

@@ -100,5 +100,4 @@ def _storage_of(pointer: int) -> torch.UntypedStorage:
     """The storage of torch's C++ object at an address (``_cdata``), which is alive; or the storage itself."""
     if isinstance(pointer, torch.UntypedStorage):
         return pointer
-    storage: torch.UntypedStorage = torch.UntypedStorage._new_with_weak_ptr(pointer)
-    return storage
+    return torch.UntypedStorage._new_with_weak_ptr(pointer)

@@ -8,14 +8,16 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from cudalens.virtual.compiled import attention, caches, fake_tensors, graph_trees, guards, libdevice, optimizers, probe
+import torch
+
+from cudalens.virtual.compiled import fake_tensors, graph_trees, libdevice, probe
 from cudalens.virtual.compiled.callbacks import DeviceCallback, innermost, make_backend
-from cudalens.virtual.compiled.kernels import DeviceKernel
+from cudalens.virtual.compiled.kernels import DeviceKernel, adapt_module
 from cudalens.virtual.compiled.tracing import (
     ProgramModes,
     current_stack,
@@ -25,10 +27,10 @@ from cudalens.virtual.compiled.tracing import (
     set_stack,
     tracing,
 )
-from cudalens.virtual.compiled.triton_driver import make_driver
-from cudalens.virtual.compiled.wrapper_code import adapt_module
+from cudalens.virtual.dispatch.cuda_attention import attend
+from cudalens.virtual.dispatch.dispatch_utils import register_kernels
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.patching import Patches
+from cudalens.virtual.patching import Patches, when_imported
 from cudalens.virtual.tensors.device_arguments import FunctionMode
 from cudalens.virtual.torch_cuda.stacks import warn_user
 
@@ -128,11 +130,11 @@ class Session:
         from triton.runtime import driver
 
         patches = self._patches
-        patches.on_restore(caches.clear)
-        caches.clear()
+        patches.on_restore(clear_caches)
+        clear_caches()
         fake_tensors.install(patches)
-        attention.install(patches)
-        guards.install(patches)
+        install_attention(patches)
+        fake_tensors.install_guards(patches)
         libdevice.install(patches)
         patches.set(driver, "_active", make_driver(self.gpus))
         patches.set(AsyncCompile, "triton", self._make_kernel)
@@ -143,7 +145,7 @@ class Session:
         describe: Any = TritonKernel.inductor_meta_per_kernel
         patches.set(TritonKernel, "inductor_meta_per_kernel", _with_sizes(describe))
         graph_trees.install(patches, self.gpus)
-        optimizers.install(patches, self._program_running)
+        install_optimizers(patches, self._program_running)
         patches.set(compile_fx, "compile_fx", self._without_measuring(compile_fx.compile_fx))
         folder = tempfile.TemporaryDirectory(prefix="cudalens-compiled-")
         self._folder = Path(folder.name)
@@ -283,7 +285,7 @@ def _without_function_modes() -> Iterator[None]:
     """Remove the device's function mode from the thread's stack, which Dynamo would trace."""
     stack = current_stack()
     set_stack([mode for mode in stack if not isinstance(mode, FunctionMode)])
-    with guards.expected_stack(stack):
+    with fake_tensors.expected_stack(stack):
         try:
             yield
         finally:
@@ -294,3 +296,156 @@ def _has_option(config: Any, name: str) -> bool:
     first, _, rest = name.partition(".")
     there = getattr(config, first, None) if rest else config
     return there is not None and hasattr(there, rest or first)
+
+
+# Trace attention as CUDA's fused operators: torch decomposes it for the device that its C++ then sees.
+
+#: The dispatch keys of the device that torch's C++ sees (`tracing.hidden_device`).
+_KEYS: Final = ("AutogradLazy", "Lazy")
+
+
+def install_attention(patches: Patches) -> None:
+    """Replace the composite operator for that device."""
+    for key in _KEYS:
+        register_kernels(patches, key, {"scaled_dot_product_attention": attend})
+
+
+# Clear what torch remembers of the GPU: a virtual device must neither use it nor leave it behind.
+
+#: Modules whose cached functions depend on the GPU or on functions that a virtual device replaces.
+_MODULES: Final = (
+    "torch.utils._triton",
+    "torch._inductor.utils",
+    "torch._inductor.codegen.cuda.cuda_env",
+    "torch._inductor.runtime.runtime_utils",
+    "torch._inductor.runtime.triton_compat",
+    "torch._dynamo.trace_rules",
+    "torch._dynamo.variables.torch",
+)
+
+
+def clear_caches() -> None:
+    """Clear them; they are filled again on use."""
+    for name in _MODULES:
+        module = sys.modules.get(name)
+        for value in list(vars(module).values()) if module is not None else ():
+            if isinstance(value, functools._lru_cache_wrapper):
+                value.cache_clear()
+    _clear_classes()
+
+
+def _clear_classes() -> None:
+    hints: Any = sys.modules.get("torch._inductor.runtime.hints")
+    codecache: Any = sys.modules.get("torch._inductor.codecache")
+    compiler: Any = sys.modules.get("torch._inductor.async_compile")
+    if hints is not None:
+        hints.DeviceProperties.create.cache_clear()
+    if codecache is not None:
+        codecache.CacheBase.get_system.cache_clear()
+    if compiler is not None:
+        compiler.CompiledTritonKernels.cache_clear()
+
+
+# A Triton driver for the modelled GPU: it has a target and no GPU.
+
+
+def make_driver(gpus: Gpus) -> Any:
+    """A driver of Triton's NVIDIA backend that reports the modelled GPU.
+
+    Inductor expects an instance of the backend's class.
+    """
+    from triton.backends import backends
+    from triton.backends.compiler import GPUTarget
+
+    base: Any = backends["nvidia"].driver
+    major, minor = torch.cuda.get_device_capability()
+
+    class VirtualDriver(base):  # type: ignore[misc]
+        """Reports the modelled GPU; its constructor would load the CUDA driver."""
+
+        def __init__(self) -> None:
+            self.get_device_capability = lambda device=0: (major, minor)
+            self.get_current_device = lambda: gpus.machine.current_device.index
+            self.set_current_device = torch.cuda.set_device
+            self.get_current_stream = lambda device=None: torch._C._cuda_getCurrentRawStream(device or 0)
+
+        def get_current_target(self) -> Any:
+            return GPUTarget("cuda", major * 10 + minor, 32)
+
+    return VirtualDriver()
+
+
+# Install torch.compile's support with a virtual device.
+
+
+def install(patches: Patches, gpus: Gpus) -> None:
+    """Compile for the virtual device while it is active; torch's compiler is patched when it is first used."""
+    session = Session(patches, gpus)
+
+    def watch(module: ModuleType) -> None:
+        session.watch(module)
+
+    when_imported(patches, "torch._dynamo.eval_frame", watch)
+
+
+# Compile the step of an optimizer, whose state Dynamo makes with the program's tensors while it traces.
+
+
+def install_optimizers(patches: Patches, running: Callable[[], AbstractContextManager[None]]) -> None:
+    """Patch Dynamo's optimizers.
+
+    Args:
+        patches: Undone at the end.
+        running: Makes a context in which operators run on the device, also while code is traced.
+    """
+    from torch._dynamo.variables.optimizer import OptimizerVariable
+
+    kind: Any = OptimizerVariable
+    call_method, set_capturable, move_step = kind.call_method, kind._set_capturable, kind.move_step_if_cpu
+
+    @functools.wraps(call_method)
+    def call_method_on_device(self: Any, tx: Any, name: str, args: Any, kwargs: Any) -> Any:
+        if name != "_init_group" or not hasattr(self.value, "_init_group"):
+            return call_method(self, tx, name, args, kwargs)
+        attributes, make_state = vars(self.value), self.value._init_group
+        before = attributes.get(name)
+
+        def make_state_on_device(*args: Any, **kwargs: Any) -> Any:
+            _put_back(attributes, name, before)
+            with running():
+                return make_state(*args, **kwargs)
+
+        attributes[name] = make_state_on_device
+        try:
+            return call_method(self, tx, name, args, kwargs)
+        finally:
+            _put_back(attributes, name, before)
+
+    @functools.wraps(set_capturable)
+    def set_capturable_on_device(self: Any, tx: Any) -> Any:
+        with running():
+            for group in self.value.param_groups:
+                if "capturable" in group and _is_new_on_device(group["params"], self.value.state):
+                    group["capturable"] = True
+        return set_capturable(self, tx)
+
+    @functools.wraps(move_step)
+    def move_step_on_device(self: Any) -> Any:
+        with running():
+            return move_step(self)
+
+    patches.set(kind, "call_method", call_method_on_device)
+    patches.set(kind, "_set_capturable", set_capturable_on_device)
+    patches.set(kind, "move_step_if_cpu", move_step_on_device)
+
+
+def _is_new_on_device(parameters: Any, state: Any) -> bool:
+    """Whether all parameters are on the device and have no state: Dynamo then keeps the step on the device, too."""
+    return all(parameter.is_cuda and parameter not in state for parameter in parameters)
+
+
+def _put_back(attributes: dict[str, Any], name: str, before: Any) -> None:
+    if before is None:
+        attributes.pop(name, None)
+    else:
+        attributes[name] = before

@@ -51,8 +51,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
 
 def scaled_dot_product_attention(*args: Any, **kwargs: Any) -> Tensor:
     """As torch's function; a call that torch's modes do not see runs on the fused operator if CUDA has one."""
-    result: Tensor = _attention(*args, **kwargs) if torch._C._len_torch_function_stack() else attend(*args, **kwargs)
-    return result
+    return _attention(*args, **kwargs) if torch._C._len_torch_function_stack() else attend(*args, **kwargs)
 
 
 def attend(
@@ -112,8 +111,7 @@ def _attend_to_shards(
     if groups > 1:
         key, value = (tensor.repeat_interleave(groups, dim=1) for tensor in (key, value))
     fused = _aten._scaled_dot_product_flash_attention
-    result: Tensor = fused(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
-    return result
+    return fused(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
 
 
 def _attend_by_name(
@@ -183,8 +181,7 @@ def _run_fused(
         mask = mask.to(dtype).expand(*query.shape[:3], key.shape[2])
     differentiates = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value))
     fused = _aten._scaled_dot_product_efficient_attention
-    result: Tensor = fused(query, key, value, mask, differentiates, p, is_causal, scale=scale)[0]
-    return result
+    return fused(query, key, value, mask, differentiates, p, is_causal, scale=scale)[0]
 
 
 class SavedStates:

@@ -24,11 +24,11 @@ from typing import Any, Final, NamedTuple
 import torch
 
 from cudalens.virtual.dispatch.mixed_devices import adopt
-from cudalens.virtual.dispatch.scratch import are_scratch, attributes, collected_marks
+from cudalens.virtual.dispatch.plans import are_scratch, attributes, collected_marks
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
+from cudalens.virtual.tensors.attributes import check_roots
 from cudalens.virtual.tensors.device_arguments import user_code
-from cudalens.virtual.tensors.gradients import check_roots
 from cudalens.virtual.tensors.residency import ADOPT_KEY, residence_of
 from cudalens.virtual.timing.streams import CudaEvent, History, Stream, Streams, named
 
@@ -232,8 +232,7 @@ def _has_numbers() -> bool:
 
 def _next_number() -> int:
     """Return the sequence number of the thread's next node."""
-    number: int = torch._C._autograd._get_sequence_nr()
-    return number
+    return torch._C._autograd._get_sequence_nr()
 
 
 class _PerThread(threading.local):

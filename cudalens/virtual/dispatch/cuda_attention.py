@@ -36,10 +36,9 @@ def attend(
     found = attend_fused(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
     if found is not None:
         return found
-    result: Tensor = _aten._scaled_dot_product_attention_math.default(
+    return _aten._scaled_dot_product_attention_math.default(
         query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
     )[0]
-    return result
 
 
 def attend_fused(
@@ -132,10 +131,9 @@ def _efficient(
 ) -> Tensor:
     differentiates = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value))
     bias = None if mask is None else _as_bias(mask, query, key)
-    out: Tensor = _aten._scaled_dot_product_efficient_attention.default(
+    return _aten._scaled_dot_product_efficient_attention.default(
         query, key, value, bias, differentiates, dropout_p, is_causal, scale=scale
     )[0]
-    return out
 
 
 def _as_bias(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from cudalens.virtual.dispatch import scratch
+from cudalens.virtual.dispatch import plans
 from cudalens.virtual.dispatch.plans import Plan
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.tensors.copies import COPY_CALL, copy_work
@@ -37,7 +37,7 @@ def launch(
         raise RuntimeError(_NO_FLOAT8.format(name=gpus.spec.name))
     if plan.calls_blas and not any(isinstance(arg, torch.Tensor) and is_sparse(arg) for arg in args):
         gpus.workspaces.use(device, plan.name, args, out)
-    extra_block = None if plan.side is None else scratch.compute(gpus, device, plan.side, args)
+    extra_block = None if plan.side is None else plans.compute(gpus, device, plan.side, args)
     if plan.zeros:
         num_bytes = cost.kernel_work(gpus.spec, func, args, kwargs, out).num_bytes
         work = Work(

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.dispatch.plans import Plan
-from cudalens.virtual.dispatch.scratch import attributes
+from cudalens.virtual.dispatch.plans import Plan, attributes
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.tensors.residency import ADOPT_KEY, KEY, is_sparse, residence_of
 from cudalens.virtual.timing.machine import Device

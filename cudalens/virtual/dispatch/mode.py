@@ -15,13 +15,20 @@ from cudalens.device.modes import has_own_dispatch, is_faking
 from cudalens.virtual.allocator import Block
 from cudalens.virtual.dispatch import kernels, refusals
 from cudalens.virtual.dispatch.mixed_devices import adopt_or_raise, adopt_target, check_out, locate
-from cudalens.virtual.dispatch.plans import Plan, make_plan, python_kernel
-from cudalens.virtual.dispatch.scratch import are_scratch, is_call_on_device, mark, mark_result
+from cudalens.virtual.dispatch.plans import (
+    Plan,
+    are_scratch,
+    is_call_on_device,
+    make_plan,
+    mark,
+    mark_result,
+    python_kernel,
+)
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.shapes.operators import Shapes
 from cudalens.virtual.shapes.storage import lacks_values, tensors_among
 from cudalens.virtual.tensors import arenas
-from cudalens.virtual.tensors import backing as hosting
+from cudalens.virtual.tensors import arenas as hosting
 from cudalens.virtual.tensors.copies import check_capture, run_copy
 from cudalens.virtual.tensors.device_arguments import user_code
 from cudalens.virtual.tensors.residency import (

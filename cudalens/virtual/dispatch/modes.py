@@ -69,15 +69,11 @@ class ThreadModes:
             if isinstance(mode, TorchDispatchMode):
                 modes.leave(mode)
             elif isinstance(mode, TorchFunctionMode):
-                _leave_function(mode)
+                others = _take_above(mode, torch._C._len_torch_function_stack(), overrides._pop_mode)
+                for other in reversed(others):
+                    overrides._push_mode(other)  # type: ignore[no-untyped-call]
             else:
                 mode.__exit__(None, None, None)
-
-
-def _leave_function(mode: Any) -> None:
-    others = _take_above(mode, torch._C._len_torch_function_stack(), overrides._pop_mode)
-    for other in reversed(others):
-        overrides._push_mode(other)  # type: ignore[no-untyped-call]
 
 
 def _take_above(mode: Any, depth: int, pop: Callable[[], Any]) -> list[Any]:
@@ -121,7 +117,9 @@ def install(patches: Patches, gpus: Gpus, new_modes: Callable[[], ThreadModes]) 
 
     patches.set(threading.Thread, "start", start_on_device)
     _install_pools(patches, gpus, new_modes)
-    _install_refusal(patches)
+    # Refuse CUDA memory on threads without the modes: torch's own error names no reason.
+    if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::empty.memory_format", "CUDA"):
+        register_kernels(patches, "CUDA", dict.fromkeys(("empty.memory_format", "empty_strided"), _refuse_memory))
 
 
 def _install_pools(patches: Patches, gpus: Gpus, new_modes: Callable[[], ThreadModes]) -> None:
@@ -141,12 +139,6 @@ def _install_pools(patches: Patches, gpus: Gpus, new_modes: Callable[[], ThreadM
             modes.leave()
 
     patches.set(concurrent.futures.thread._WorkItem, "run", run_on_device)
-
-
-def _install_refusal(patches: Patches) -> None:
-    """Refuse CUDA memory on threads without the modes: torch's own error names no reason."""
-    if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::empty.memory_format", "CUDA"):
-        register_kernels(patches, "CUDA", dict.fromkeys(("empty.memory_format", "empty_strided"), _refuse_memory))
 
 
 def _refuse_memory(*args: Any, **kwargs: Any) -> NoReturn:

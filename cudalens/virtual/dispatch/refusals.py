@@ -15,8 +15,7 @@ import torch
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.imports import when_imported
-from cudalens.virtual.patching import Patches, refusal
+from cudalens.virtual.patching import Patches, refusal, when_imported
 from cudalens.virtual.tensors.residency import is_any_resident, residence_of
 
 _NCCL: Final = (

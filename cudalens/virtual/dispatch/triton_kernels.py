@@ -26,8 +26,7 @@ from cudalens.device.launches import bound, name_of, tensors_in
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.dispatch.dispatch_utils import below_modes
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.imports import when_imported
-from cudalens.virtual.patching import Patches
+from cudalens.virtual.patching import Patches, when_imported
 from cudalens.virtual.tensors.residency import is_any_resident, residence_of
 from cudalens.virtual.timing.durations import kernel_ns
 from cudalens.virtual.timing.interfaces import Work

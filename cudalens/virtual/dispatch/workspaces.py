@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from cudalens.virtual.releases import torch_version
+from cudalens.virtual.patching import torch_version
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import Block

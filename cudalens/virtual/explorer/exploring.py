@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -18,10 +19,9 @@ import torch
 
 from cudalens.errors import ExploreError
 from cudalens.frames.exploration import Difference, Exploration, RaceVerdict, Shown, Step
-from cudalens.virtual.explorer.conflicts import Pair, unordered_conflicts
-from cudalens.virtual.explorer.image import UNWRITTEN, Image
-from cudalens.virtual.explorer.outcomes import Outcome, Output, Seen, differences, digest, outcome_of
-from cudalens.virtual.explorer.schedules import (
+from cudalens.virtual.explorer.logged import UNWRITTEN, Image, LoggedOp, Place, Span, merged
+from cudalens.virtual.explorer.orders import (
+    Program,
     Schedule,
     all_orders,
     at_random,
@@ -31,11 +31,98 @@ from cudalens.virtual.explorer.schedules import (
     stalled,
     with_delays,
 )
+from cudalens.virtual.explorer.outcomes import Outcome, Output, Seen, differences, digest, outcome_of
 
 if TYPE_CHECKING:
-    from cudalens.virtual.explorer.logged import LoggedOp
     from cudalens.virtual.explorer.op_log import OpLog
-    from cudalens.virtual.explorer.places import Span
+
+
+# Find unordered tasks that access the same bytes, of which one writes: pairs whose order can change a value.
+
+#: Two tasks in the order in which the host issued them.
+Pair = tuple[int, int]
+
+#: Larger places count as overlapping if their extents overlap.
+MAX_EXACT_BYTES: Final = 16 << 20
+
+
+def unordered_conflicts(program: Program, ops: Sequence[LoggedOp], *, at_most: int) -> list[Pair]:
+    """Pairs of unordered tasks that access the same byte, of which one writes it.
+
+    Args:
+        program: The order of the tasks.
+        ops: The tasks.
+        at_most: The maximum number of pairs.
+    """
+    found: set[Pair] = set()
+    for numbers in _by_extent(ops):
+        for position, second in enumerate(numbers):
+            for first in numbers[:position]:
+                if program.is_unordered(first, second) and conflict(ops[first], ops[second]):
+                    found.add((first, second))
+                    if len(found) >= at_most:
+                        return sorted(found)
+    return sorted(found)
+
+
+def _by_extent(ops: Sequence[LoggedOp]) -> list[list[int]]:
+    """Return the tasks that access each extent of memory."""
+    spans = [sorted({*op.written(), *(place.span for place in op.reads)}) for op in ops]
+    extents = merged(span for of_op in spans for span in of_op)
+    owner: dict[Span, int] = {}
+    position = 0
+    for span in sorted({span for of_op in spans for span in of_op if span.start < span.end}):
+        while not extents[position].overlaps(span):
+            position += 1
+        owner[span] = position
+    found: dict[int, list[int]] = defaultdict(list)
+    for number, of_op in enumerate(spans):
+        for extent in sorted({owner[span] for span in of_op if span in owner}):
+            found[extent].append(number)
+    return list(found.values())
+
+
+def conflict(one: LoggedOp, other: LoggedOp) -> bool:
+    """Return whether two tasks access the same byte and one of them writes it."""
+    mine, theirs = _written(one), _written(other)
+    return _any_overlap(mine, theirs) or _any_overlap(mine, other.reads) or _any_overlap(one.reads, theirs)
+
+
+def _written(op: LoggedOp) -> list[Place]:
+    places = [*op.writes, *(place for _, place in op.makes), *(after for _, after in op.moves)]
+    return places + [Place(span, torch.uint8, (span.end - span.start,), (1,), 0) for span, _ in op.contents]
+
+
+def _any_overlap(places: Sequence[Place], others: Sequence[Place]) -> bool:
+    return any(overlap(place, other) for place in places for other in others)
+
+
+def overlap(one: Place, other: Place) -> bool:
+    """Return whether two tensors share a byte; tensors with gaps are compared element by element."""
+    mine, theirs = one.span, other.span
+    if not mine.overlaps(theirs):
+        return False
+    start, end = min(mine.start, theirs.start), max(mine.end, theirs.end)
+    if (_is_dense(one) and _is_dense(other)) or end - start > MAX_EXACT_BYTES:
+        return True
+    taken = torch.zeros(end - start, dtype=torch.bool)
+    _bytes(taken, one, start).fill_(True)
+    return bool(_bytes(taken, other, start).any())
+
+
+def _is_dense(place: Place) -> bool:
+    span, count = place.span, 1
+    for length in place.size:
+        count *= length
+    return span.end - span.start == count * place.dtype.itemsize
+
+
+def _bytes(memory: torch.Tensor, place: Place, start: int) -> torch.Tensor:
+    """Return each byte of a tensor, in a buffer whose first byte is at `start`."""
+    item = place.dtype.itemsize
+    stride = (*(step * item for step in place.stride), 1)
+    return memory.as_strided((*place.size, item), stride, place.span.start - start)
+
 
 #: The maximum number of unordered pairs.
 MAX_CONFLICTS: Final = 10_000
@@ -128,7 +215,10 @@ class Explorer:
         """
         expected = self._in_program_order()
         conflicts = unordered_conflicts(self._program, self._ops, at_most=MAX_CONFLICTS)
-        pairs_by_key = _pairs_by_key(suspects, conflicts)
+        # Return the races and conflicts that can be reversed, with their pairs of tasks.
+        found: dict[int | Pair, list[Pair]] = {n: list(suspect.pairs) for n, suspect in enumerate(suspects)}
+        of_races = {pair for suspect in suspects for pair in suspect.pairs}
+        pairs_by_key = found | {pair: [pair] for pair in conflicts if pair not in of_races}
         runs = [_Run(in_program_order(self._program), frozenset(), (), _digest(expected))]
         few = self._if_few(budget)
         known: dict[object, tuple[Difference, ...]] = {runs[0].digest: ()}
@@ -284,13 +374,6 @@ class Explorer:
 def _names(ops: Sequence[LoggedOp]) -> dict[Seen, str]:
     """Return the names of values that the host read, and of operators that raised."""
     return {number: op.site.expression or f"{op.name} at {op.site}" for number, op in enumerate(ops)}
-
-
-def _pairs_by_key(suspects: Sequence[Suspect], conflicts: list[Pair]) -> dict[int | Pair, list[Pair]]:
-    """Return the races and conflicts that can be reversed, with their pairs of tasks."""
-    found: dict[int | Pair, list[Pair]] = {n: list(suspect.pairs) for n, suspect in enumerate(suspects)}
-    of_races = {pair for suspect in suspects for pair in suspect.pairs}
-    return found | {pair: [pair] for pair in conflicts if pair not in of_races}
 
 
 def _reversed(schedule: Schedule, pairs_by_key: Mapping[int | Pair, list[Pair]]) -> Reversed:

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.explorer.logged import LoggedOp
-from cudalens.virtual.explorer.places import DEVICE, Place, Span
+from cudalens.virtual.explorer.logged import DEVICE, LoggedOp, Place, Span
 from cudalens.virtual.tensors.residency import KEY, PINNED_KEY, MemoryOwner, Residence
 
 #: Attribute of a storage: the log that tracks it, and its location.

@@ -16,26 +16,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from cudalens.device import gpu_trace, queries
+from cudalens.device import gpu_trace, launches
 from cudalens.device.interpose import interposed
+from cudalens.device.stacks import Place as Site
 from cudalens.device.stacks import place as site_of
-from cudalens.virtual.capture.captured_ops import writes_of
+from cudalens.virtual.capture.captured_ops import CapturedOp, Tape, writes_of
+from cudalens.virtual.capture.graph_memory import Memory, Operand
 from cudalens.virtual.dispatch.dispatch_utils import below_modes
 from cudalens.virtual.dispatch.plans import make_plan
-from cudalens.virtual.explorer.logged import Draw, LoggedOp
+from cudalens.virtual.explorer.logged import DEVICE, Draw, LoggedOp, Place, Span
 from cudalens.virtual.explorer.memory import TrackedMemory
 from cudalens.virtual.explorer.orders import HOST, Program
-from cudalens.virtual.explorer.places import Place, Span
-from cudalens.virtual.explorer.replays import replay
 from cudalens.virtual.explorer.waits import Waits
 from cudalens.virtual.tensors.nested import item_at, tensors_in
 from cudalens.virtual.tensors.residency import residence_of
 
 if TYPE_CHECKING:
-    from cudalens.virtual.capture.captured_ops import Tape
     from cudalens.virtual.gpus import Gpus
     from cudalens.virtual.timing.machine import Device
     from cudalens.virtual.timing.streams import Stream
+
 
 _aten = torch.ops.aten
 _BLANK: Final = frozenset(
@@ -102,7 +102,7 @@ class OpLog:
         """Start to log."""
         quick = {gpu_trace.MemoryAllocated: self._allocated, gpu_trace.MemoryFreed: self._freed}
         self._subscription = gpu_trace.subscribe(self._on_record, quick=quick)
-        queries.watch()
+        launches.watch_queries()
         for name in _HOST_READERS:
             interposed(torch.Tensor, name).add(before=self._read_by_host)
         self._machine.op_log = self
@@ -116,7 +116,7 @@ class OpLog:
             self.collected(work)
         self._subscription.close()
         self._subscription = None
-        queries.unwatch()
+        launches.unwatch_queries()
         for name in _HOST_READERS:
             interposed(torch.Tensor, name).remove(before=self._read_by_host)
         if self._machine.op_log is self:
@@ -443,3 +443,77 @@ def _has_numbers(out: Any) -> bool:
     if isinstance(out, list | tuple):
         return any(_has_numbers(item) for item in out)
     return isinstance(out, bool | int | float | complex)
+
+
+# Log replays of CUDA graphs as tasks: a graph's operators in order, on the stream of the launch.
+#
+# The operators of a graph keep the order of the capture: tasks of other streams can run in between, but the branches of
+# a graph are not reordered.
+
+
+def replay(tape: Tape, memory: TrackedMemory, add: Callable[[LoggedOp], Any], site: Site) -> None:
+    """Run the operators of a graph, and log each.
+
+    Args:
+        tape: The operators of the graph.
+        memory: The memory of the log.
+        add: Called with each task.
+        site: The location in the user's program.
+    """
+    for op in tape.ops:
+        if isinstance(op, Tape):
+            replay(op, memory, add, site)
+        elif isinstance(op, CapturedOp) and not op.is_blank:
+            logged = _started(op, memory, site)
+            op.run()
+            if op.is_zeros and op.makes[0][1].memory.arena is not None:
+                logged.writes = [place for _, place in _made(op, memory)]
+                logged.func, logged.args, logged.kwargs = torch.ops.aten.zero_.default, tuple(logged.writes), {}
+            else:
+                logged.makes = _made(op, memory)
+            add(logged)
+        else:
+            op.run()
+
+
+def _started(op: CapturedOp, memory: TrackedMemory, site: Site) -> LoggedOp:
+    logged, written = LoggedOp(op.func._schema.name, op.func, site=site), writes_of(op.func)
+    logged.args = tuple(_kept(value, n in written, logged, memory) for n, value in enumerate(op.args))
+    logged.kwargs = {name: _kept(value, name in written, logged, memory) for name, value in op.kwargs.items()}
+    for _, operand in op.makes:
+        _span_of(operand.memory, memory)
+    return logged
+
+
+def _made(op: CapturedOp, memory: TrackedMemory) -> list[tuple[tuple[int, ...], Place]]:
+    return [(path, _place(operand, memory)) for path, operand in op.makes]
+
+
+def _kept(value: Any, is_written: bool, logged: LoggedOp, memory: TrackedMemory) -> Any:
+    if isinstance(value, Operand):
+        place = _place(value, memory)
+        (logged.writes if is_written else logged.reads).append(place)
+        return place
+    if isinstance(value, torch._C.Generator):
+        return Draw(torch._C.Generator.get_state(value))
+    if isinstance(value, list | tuple):
+        items = [_kept(item, is_written, logged, memory) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    return value
+
+
+def _place(operand: Operand, memory: TrackedMemory) -> Place:
+    dtype, size, stride, offset, flags = operand.layout
+    return Place(_span_of(operand.memory, memory), dtype, tuple(size), stride, offset, flags)
+
+
+def _span_of(piece: Memory, memory: TrackedMemory) -> Span:
+    """Return the span of a graph's memory: an address in a pool, the user's storage, or a space of its own."""
+    arena = piece.arena
+    if arena is not None:
+        span = Span(DEVICE, piece.address, piece.address + piece.num_bytes)
+        memory.cover(span, lambda: arena.bytes_at(piece.address, piece.num_bytes))
+        return span
+    if piece.storage is not None:
+        return memory.track(piece.storage)
+    return memory.own_space(piece, piece.num_bytes)

@@ -13,9 +13,7 @@ import torch
 from cudalens.frames.exploration import Difference
 from cudalens.kernels.differing import difference_of
 from cudalens.virtual.dispatch.dispatch_utils import below_modes
-from cudalens.virtual.explorer.image import UNWRITTEN, Image, merged
-from cudalens.virtual.explorer.logged import Draw, LoggedOp
-from cudalens.virtual.explorer.places import Place, Span
+from cudalens.virtual.explorer.logged import UNWRITTEN, Draw, Image, LoggedOp, Place, Span, merged
 from cudalens.virtual.tensors.nested import item_at, tensors_in
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.device import gpu_trace
+from cudalens.virtual.explorer.logged import Span
 from cudalens.virtual.explorer.orders import Builder, Clock, merged_clocks
-from cudalens.virtual.explorer.places import Span
 
 if TYPE_CHECKING:
     from cudalens.virtual.timing.machine import Device, Machine

@@ -10,8 +10,7 @@ from typing import Any, Final
 import torch.distributed as dist
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.imports import when_imported
-from cudalens.virtual.patching import Patches
+from cudalens.virtual.patching import Patches, when_imported
 
 _MISSING: Final = (
     "rank {rank} needs an object of rank {source} ({name}), which has not run: without values the ranks of a job run "

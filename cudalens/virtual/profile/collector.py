@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.device import clock
 from cudalens.frames import DeviceInfo, Problem, RawRows
-from cudalens.frames.ceilings import CEILINGS_KEY
-from cudalens.frames.info import BAND_KEY, HOST_KEY
+from cudalens.frames.info import BAND_KEY, CEILINGS_KEY, HOST_KEY
 from cudalens.gpus.constants import label_of
-from cudalens.gpus.error_bands import time_band
+from cudalens.gpus.predict import time_band
 from cudalens.virtual import context
-from cudalens.virtual.profile.host_positions import Segment  # not at the end of a recording, which would show it
 from cudalens.virtual.profile.metrics import MetricsRecord
+from cudalens.virtual.profile.pruning import Segment  # not at the end of a recording, which would show it
 from cudalens.virtual.profile.recorder import Recorder
 from cudalens.virtual.specs.properties import spec_ceilings
 
@@ -181,7 +180,7 @@ class VirtualCollector:
         """The rows of the run; `host` itself without a virtual device."""
         if not self._records:
             return host
-        from cudalens.virtual.profile.frames import lay_over
+        from cudalens.virtual.profile.event_rows import lay_over
 
         rows, num_left_out = lay_over(host, self._segments(), host_only=self._host_only)
         if num_left_out and not self._is_replaced:

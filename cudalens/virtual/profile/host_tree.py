@@ -14,11 +14,8 @@ from numpy.typing import NDArray
 
 from cudalens.frames import RawRows, categorical, is_category
 from cudalens.frames import tree as call_tree
-from cudalens.frames.column_arrays import combined, integers
+from cudalens.frames.column_arrays import Bools, Ints, combined, integers
 from cudalens.virtual.profile.recorder import MARK
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _NO_THREAD: Final = np.iinfo(np.int64).min
 
@@ -128,8 +125,7 @@ def by_name(events: dict[str, Any], value_of: Callable[[str], int], missing: int
     """Apply `value_of` to each row's name, once per distinct name."""
     names = events["name"]
     values = np.array([*map(value_of, names.categories.tolist()), missing], np.int64)
-    found: Ints = values[names.codes]
-    return found
+    return values[names.codes]
 
 
 def without_mark_names(events: dict[str, Any], tree: HostTree) -> dict[str, Any]:

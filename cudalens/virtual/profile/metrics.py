@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.device.inventory.readings import Gpu, Reading
+from cudalens.frames.column_arrays import Ints
 from cudalens.gpus.device_spec import DeviceSpec
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.specs.properties import device_uuid
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from cudalens.virtual.allocator import Action
     from cudalens.virtual.profile.recorder import Recorder
 
-Ints = NDArray[np.int64]
 
 #: The number of samples of a record without a given rate; samples take no virtual time.
 AUTO_SAMPLES: Final = 200
@@ -216,8 +216,7 @@ def busy_shares(spans: Sequence[tuple[int, int]], times: Ints) -> NDArray[np.flo
     busy = np.diff(_busy_until(spans, times), prepend=0)
     passed = np.diff(times, prepend=times[:1])
     busy[:1] = 0
-    shares: NDArray[np.float64] = np.divide(busy, passed, out=np.zeros(len(times)), where=passed > 0)
-    return shares
+    return np.divide(busy, passed, out=np.zeros(len(times)), where=passed > 0)
 
 
 def _busy_until(spans: Sequence[tuple[int, int]], times: Ints) -> Ints:
@@ -231,8 +230,7 @@ def _busy_until(spans: Sequence[tuple[int, int]], times: Ints) -> Ints:
     before = np.append(0, np.cumsum(end - start))
     at = np.searchsorted(start, times, side="right")
     over = np.where(at > 0, np.maximum(end[at - 1] - times, 0), 0)
-    busy: Ints = before[at] - over
-    return busy
+    return before[at] - over
 
 
 def _kernels(recorder: Recorder, device: Device) -> list[tuple[int, int]]:

@@ -12,15 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cudalens.virtual.profile.host_positions import ActPlaces, Segment, locate_acts
+from cudalens.frames.column_arrays import Bools, Ints
 from cudalens.virtual.profile.host_tree import HostTree
-from cudalens.virtual.profile.pruning import Pruned
+from cudalens.virtual.profile.pruning import ActPlaces, Pruned, Segment, locate_acts
 from cudalens.virtual.profile.recorder import Call, MemoryAct
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 #: Kinds of moments: without a time; with a time; with a time that counts only if it is later than those before.
 _FREE, _ANCHOR, _SOFT = 0, 1, 2
@@ -109,8 +105,7 @@ def spread(kind: Ints, time: Ints) -> Ints:
     left = np.searchsorted(at, index, side="right") - 1
     right = np.minimum(left + 1, len(at) - 1)
     steps = np.maximum(at[right] - at[left], 1)
-    found: Ints = anchored[left] + (anchored[right] - anchored[left]) * (index - at[left]) // steps
-    return found
+    return anchored[left] + (anchored[right] - anchored[left]) * (index - at[left]) // steps
 
 
 def place(tree: HostTree, pruned: Pruned, counts: Bools, names: Sequence[str], segments: Sequence[Segment]) -> Placed:

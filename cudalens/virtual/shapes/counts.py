@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
 
-from cudalens.virtual.shapes import uniform
+from cudalens.virtual.shapes import storage
 from cudalens.virtual.shapes.storage import forget, lacks_values, without_values
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def _blank(like: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype | None
 
 
 def _number(shapes: Shapes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    known = uniform.value_of(args[0])
+    known = storage.value_of(args[0])
     if known is not None:
         return known.item()
     value = shapes.defaults.number("the value of a tensor")
@@ -33,7 +33,7 @@ def _number(shapes: Shapes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 def _truth(shapes: Shapes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    known = [uniform.value_of(arg) for arg in args if isinstance(arg, torch.Tensor)]
+    known = [storage.value_of(arg) for arg in args if isinstance(arg, torch.Tensor)]
     if len(known) == 1 and known[0] is not None:
         return bool(known[0])
     return bool(shapes.defaults.number("whether tensors are equal, or zero"))
@@ -43,7 +43,7 @@ def _rows(shapes: Shapes, mask: torch.Tensor, what: str) -> int:
     """Return the number of non-zero elements of a mask."""
     if not lacks_values(mask):
         return int(torch.count_nonzero(mask.detach()))
-    known = uniform.value_of(mask)
+    known = storage.value_of(mask)
     if known is not None:
         return mask.numel() if known else 0
     return min(shapes.defaults.count(what), mask.numel())

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.shapes import counts, uniform
+from cudalens.virtual.shapes import counts, storage
 from cudalens.virtual.shapes.reading import Defaults, value_error
 from cudalens.virtual.shapes.recipes import Argument, Recipe, Recorder, choose_format, on_meta
 from cudalens.virtual.shapes.storage import CAPTURED_KEY, forget, lacks_values, tensors_among, without_values
@@ -84,11 +84,11 @@ class Shapes:
         is_computable = not is_captured and not _is_random(func) and _namespace(func) not in _COMMUNICATING
         if is_known and is_computable and _is_small(tensors) and _is_small_result(recipe, tensors):
             return func(*args, **kwargs)
-        value = uniform.result_of(func, _short(func), args, kwargs, tensors) if is_computable else None
+        value = storage.result_of(func, _short(func), args, kwargs, tensors) if is_computable else None
         out = recipe.make(tensors)
         for tensor in written(func, args, kwargs):  # after it, because it resizes an empty ``out=``
             forget(tensor)
-        uniform.keep(out, value)
+        storage.keep(out, value)
         if is_captured:
             for tensor in (*written(func, args, kwargs), *tensors_among([out])):
                 tensor.untyped_storage().__dict__[CAPTURED_KEY] = True
@@ -116,7 +116,7 @@ class Shapes:
         if not _is_random(func) and name not in _BLANK and like.numel() <= _known_elements(like.dtype):
             return func(*args, **kwargs)
         made = without_values(like)
-        uniform.keep(made, uniform.made_by(name, args, kwargs, like))
+        storage.keep(made, storage.made_by(name, args, kwargs, like))
         return made
 
     def infer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -125,7 +125,10 @@ class Shapes:
         return self._recipe(func, args, kwargs, tensors).make(tensors)
 
     def _recipe(self, func: Any, args: Any, kwargs: dict[str, Any], tensors: list[torch.Tensor]) -> Recipe:
-        key = _key_of(func, args, kwargs)
+        # Return what determines a result's shape: sizes, strides and dtypes of tensors, and all other arguments.
+        seen: dict[int, int] = {}
+        named = tuple((name, _key(value, seen)) for name, value in kwargs.items() if name != "generator")
+        key = func, tuple([_key(arg, seen) for arg in args]), named, torch.get_default_dtype(), torch.is_grad_enabled()
         try:
             recipe = self._recipes.get(key)
         except TypeError:  # an argument cannot be hashed, such as a process group
@@ -258,13 +261,6 @@ def _returns_arguments(func: Any) -> bool:
     returns = func._schema.returns
     infos = [value.alias_info for value in returns]
     return len(returns) <= 1 and all(info is not None and info.is_write for info in infos)
-
-
-def _key_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return what determines a result's shape: sizes, strides and dtypes of tensors, and all other arguments."""
-    seen: dict[int, int] = {}
-    named = tuple((name, _key(value, seen)) for name, value in kwargs.items() if name != "generator")
-    return func, tuple([_key(arg, seen) for arg in args]), named, torch.get_default_dtype(), torch.is_grad_enabled()
 
 
 def _key(value: Any, seen: dict[int, int]) -> Any:

@@ -11,7 +11,7 @@ import torch
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.dispatch.dispatch_utils import below_modes
-from cudalens.virtual.shapes import uniform
+from cudalens.virtual.shapes import storage as uniform
 from cudalens.virtual.shapes.storage import NO_VALUES_KEY, lacks_values
 from cudalens.virtual.tensors.arenas import set_storage
 from cudalens.virtual.torch_cuda.stacks import is_library

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cudalens.device.inventory.visible import CUDA_VARIABLE, parse_visible
-from cudalens.frames.ceilings import Ceilings
+from cudalens.frames.info import Ceilings
 from cudalens.gpus.device_spec import DeviceSpec
 
 

@@ -6,7 +6,7 @@ The patches are class attributes, so that they apply in every thread, below disp
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
@@ -19,7 +19,7 @@ from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.shapes.reading import describe, value_error
 from cudalens.virtual.shapes.storage import lacks_values
-from cudalens.virtual.tensors import legacy_types
+from cudalens.virtual.tensors import storages
 from cudalens.virtual.tensors.copies import from_data, is_python_data, run_copy, to_device
 from cudalens.virtual.tensors.residency import KEY, Residence, is_pinned, is_sparse, pin, place_of, residence_of
 
@@ -244,8 +244,7 @@ class _Moves:
             return self._cast(tensor, rest)
         index = self._gpus.device_index(device)
         if index is None and torch.device(device).type != "cpu":
-            moved: torch.Tensor = self._to(tensor, device, **rest)
-            return moved
+            return self._to(tensor, device, **rest)
         target = None if index is None else self._gpus.devices[index]
         residence = place_of(tensor)
         if (residence.device if residence is not None else None) is target:
@@ -261,8 +260,7 @@ class _Moves:
 
     def _cast(self, tensor: torch.Tensor, rest: dict[str, Any]) -> torch.Tensor:
         """Convert the dtype on the same device."""
-        cast: torch.Tensor = self._to(tensor, rest.pop("dtype", None) or tensor.dtype, **rest)
-        return cast
+        return self._to(tensor, rest.pop("dtype", None) or tensor.dtype, **rest)
 
     def cuda(
         self, tensor: torch.Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
@@ -280,8 +278,8 @@ class _Moves:
     def type(self, tensor: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
         """``Tensor.type``: the legacy name of device and dtype, or a conversion to it."""
         if dtype is None:
-            return legacy_types.name_of(tensor)
-        place, wanted = legacy_types.parse(dtype)
+            return storages.name_of(tensor)
+        place, wanted = storages.parse(dtype)
         if place is None:
             return self._type(tensor, dtype, non_blocking, **kwargs)
         return self.to(tensor, place, wanted, non_blocking=non_blocking)
@@ -293,7 +291,7 @@ class _Moves:
     def pin_memory(self, tensor: torch.Tensor, device: Any = None) -> torch.Tensor:
         """``Tensor.pin_memory``: a copy in page-locked host memory; the tensor itself if it is there already."""
         if residence_of(tensor) is not None:
-            raise RuntimeError(f"cannot pin '{legacy_types.name_of(tensor)}' only dense CPU tensors can be pinned")
+            raise RuntimeError(f"cannot pin '{storages.name_of(tensor)}' only dense CPU tensors can be pinned")
         if is_pinned(tensor):
             return tensor
         pinned = tensor.clone()
@@ -310,10 +308,7 @@ class _Moves:
         index = self._gpus.device_index(place)
 
         def make() -> torch.Tensor:
-            made: torch.Tensor = self._new_tensor(
-                tensor, data, **{**kwargs, "device": torch.device("cpu"), "requires_grad": False}
-            )
-            return made
+            return self._new_tensor(tensor, data, **{**kwargs, "device": torch.device("cpu"), "requires_grad": False})
 
         if index is not None and is_python_data(data):
             moved = from_data(self._gpus, make, self._gpus.devices[index])
@@ -350,3 +345,80 @@ def _split(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str
         device, rest["dtype"] = other.device, other.dtype
     rest.update(zip(names, args, strict=False))
     return device, {key: value for key, value in rest.items() if value is not None}
+
+
+# Check that gradients are on the virtual device of their tensors, which torch's C++ cannot check here.
+
+
+def install_gradient_checks(patches: Patches, gpus: Gpus) -> None:
+    """Check assignments to ``Tensor.grad``."""
+    original: Any = torch._C.TensorBase.grad
+
+    def set_grad(self: torch.Tensor, grad: Any) -> None:
+        if isinstance(grad, torch.Tensor) and not _on_same_device(self, grad):
+            raise RuntimeError("assigned grad has data located on a different device")
+        original.__set__(self, grad)
+
+    patches.set(torch.Tensor, "grad", property(original.__get__, set_grad, original.__delete__, original.__doc__))
+
+
+def check_roots(outputs: Sequence[Any], grads: Sequence[Any]) -> None:
+    """Check the gradients passed to ``backward``.
+
+    Raises:
+        RuntimeError: A gradient is not on the device of its tensor; torch's message.
+    """
+    for position, (output, grad) in enumerate(zip(outputs, grads, strict=False)):
+        if isinstance(output, torch.Tensor) and isinstance(grad, torch.Tensor) and not _on_same_device(output, grad):
+            raise RuntimeError(
+                f"invalid gradient at index {position} - expected device {output.device} but got {grad.device}"
+            )
+
+
+def _on_same_device(tensor: torch.Tensor, grad: torch.Tensor) -> bool:
+    ours, theirs = residence_of(tensor), residence_of(grad)
+    if (ours and ours.device) is (theirs and theirs.device):
+        return True
+    return not (_has_storage(tensor) and _has_storage(grad))
+
+
+def _has_storage(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has a storage; the wrappers of torch.func do not, and their contents are checked instead."""
+    try:
+        tensor.untyped_storage()
+    except (RuntimeError, NotImplementedError):
+        return False
+    return True
+
+
+# Group lists of tensors by virtual device for torch's foreach optimizers.
+
+_GROUP = "_group_tensors_by_device_and_dtype"
+
+
+def install_foreach_grouping(patches: Patches, gpus: Gpus) -> None:
+    """Group by the virtual device of the tensors."""
+    original = getattr(torch._C, _GROUP, None)
+    if original is None:
+        return
+
+    def group(lists: Sequence[Sequence[Any]], with_indices: bool = False) -> Any:
+        if lists and any(tensor is not None and residence_of(tensor) is not None for tensor in lists[0]):
+            return _grouped(lists, with_indices)
+        return original(lists, with_indices)
+
+    patches.set(torch._C, _GROUP, group)
+
+
+def _grouped(lists: Sequence[Sequence[Any]], with_indices: bool) -> dict[Any, tuple[list[list[Any]], list[int]]]:
+    """Group by device and dtype of the tensors in the first list, in order."""
+    groups: dict[Any, tuple[list[list[Any]], list[int]]] = {}
+    for position, first in enumerate(lists[0]):
+        key = first.device, first.dtype
+        members, indices = groups.setdefault(key, ([[] for _ in lists], []))
+        for member, values in zip(members, lists, strict=True):
+            if values:
+                member.append(values[position])
+        if with_indices:
+            indices.append(position)
+    return groups

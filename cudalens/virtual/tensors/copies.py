@@ -11,7 +11,7 @@ import torch
 
 from cudalens.device.modes import without_modes_above
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.releases import torch_version
+from cudalens.virtual.patching import torch_version
 from cudalens.virtual.tensors.residency import is_pinned, is_sparse, parts_of, residence_of, use_pinned
 from cudalens.virtual.timing import cost
 from cudalens.virtual.timing.interfaces import Direction, Work
@@ -20,7 +20,6 @@ from cudalens.virtual.timing.streams import CudaEvent
 
 if TYPE_CHECKING:
     from cudalens.gpus.registry import DeviceSpec
-    from cudalens.virtual.timing.streams import Stream
 
 #: The runtime call for a copy.
 COPY_CALL: Final = "cudaMemcpyAsync"
@@ -44,8 +43,7 @@ def to_device(
     """
     where = torch.device("cpu") if target is None else gpus.torch_devices[target.index]
     if tensor.requires_grad and torch.is_grad_enabled():
-        moved: torch.Tensor = ToCopy.apply(gpus, tensor, where, dtype, non_blocking, memory_format)  # type: ignore[no-untyped-call]
-        return moved
+        return ToCopy.apply(gpus, tensor, where, dtype, non_blocking, memory_format)  # type: ignore[no-untyped-call]
     return _to_copy(gpus, tensor, where, dtype, non_blocking, memory_format)
 
 
@@ -62,8 +60,7 @@ def from_data(gpus: Gpus, make: Callable[[], torch.Tensor], target: Device) -> t
     """
     with without_modes_above():
         made = to_device(gpus, make(), target)
-    lifted: torch.Tensor = torch.ops.aten.lift_fresh.default(made)
-    return lifted
+    return torch.ops.aten.lift_fresh.default(made)
 
 
 def is_python_data(value: Any) -> bool:
@@ -204,7 +201,9 @@ def _run_copy(
     if way == "PtoP":
         _order(gpus, places[1], device)
     if crosses_host and not non_blocking:
-        _copy_and_wait(gpus, stream, work)
+        gpus.check_sync()
+        stream.launch(work, COPY_CALL)
+        stream.synchronize()
     else:
         stream.launch(work, COPY_CALL)
         if crosses_host and pinned and stream.capture is None:
@@ -215,12 +214,6 @@ def _run_copy(
             gpus.machine.op_log.host_waits(stream)
     if way == "PtoP":
         _order(gpus, device, places[1])
-
-
-def _copy_and_wait(gpus: Gpus, stream: Stream, work: Work) -> None:
-    gpus.check_sync()
-    stream.launch(work, COPY_CALL)
-    stream.synchronize()
 
 
 def _order(gpus: Gpus, before: Device | None, after: Device | None) -> None:

@@ -6,21 +6,22 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from numbers import Integral
 from types import FrameType
 from typing import Any, Final
 
 import torch
 from torch._ops import OpOverload
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device as torch_default_device
 
 from cudalens.device.modes import is_faking
 from cudalens.virtual.dispatch import refusals
+from cudalens.virtual.dispatch.attention import attend, cpu_backends
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.tensors.composites import HANDLERS
 from cudalens.virtual.tensors.copies import from_data, is_python_data, to_device
-from cudalens.virtual.tensors.device_spellings import MAKE_DEVICES
 from cudalens.virtual.tensors.residency import residence_of
 from cudalens.virtual.timing.machine import Device
 
@@ -250,5 +251,119 @@ def _is_forwarded(func: OpOverload[..., Any]) -> bool:
 
 
 def _name_of(func: Any) -> str:
-    name: str = torch.overrides.resolve_name(func) or getattr(func, "__name__", str(func))
-    return name
+    return torch.overrides.resolve_name(func) or getattr(func, "__name__", str(func))
+
+
+# Functions that turn a spelling of a device into a ``torch.device``: an index, a tensor, or one by name.
+#
+# torch's C++ resolves an index with the accelerator that it was built for, which a virtual device is not.
+
+
+def install_spellings(patches: Patches, gpus: Gpus) -> None:
+    """Replace the factory that torch's modes do not see."""
+    original: Any = torch.range
+
+    def range_(*args: Any, device: Any = None, requires_grad: bool = False, **kwargs: Any) -> torch.Tensor:
+        if gpus.device_index(device) is None:
+            kwargs |= {} if device is None else {"device": device}
+            return original(*args, requires_grad=requires_grad, **kwargs)
+        return original(*args, **kwargs).to(device).requires_grad_(requires_grad)
+
+    range_.__name__, range_.__doc__ = "range", original.__doc__
+    patches.set(torch, "range", range_)
+
+
+def index_of(given: Any) -> int | None:
+    """The index that names a device: torch takes integers, NumPy's too, but no bool. None for another spelling."""
+    return int(given) if not isinstance(given, bool) and isinstance(given, Integral) else None
+
+
+def _device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``torch.device(1)``: an index alone is one of the accelerator."""
+    given = args[0] if args else kwargs.get("device")
+    index = index_of(given)
+    return func(*args, **kwargs) if index is None or index < 0 else torch.device("cuda", index)
+
+
+def _parse_to(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What ``to()`` of a module or a packed sequence was given: device, dtype, non_blocking and memory format."""
+    if "device" in kwargs:
+        kwargs = {**kwargs, "device": _with_type(kwargs["device"])}
+    if args:
+        args = (_with_type(args[0]), *args[1:])
+    device, *others = func(*args, **kwargs)
+    model = args[0] if args else kwargs.get("tensor")
+    return (model.device if isinstance(model, torch.Tensor) else device, *others)
+
+
+def _with_type(given: Any) -> Any:
+    index = index_of(given)
+    return given if index is None else torch.device("cuda", index)
+
+
+#: They take a device and make no tensor.
+MAKE_DEVICES: Final[dict[Any, Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]]] = {
+    torch.device: _device,
+    torch._C._nn._parse_to: _parse_to,
+}
+
+
+# Wrap functions whose C++ code chooses a different implementation for CUDA tensors (attention, ctc_loss, ...).
+
+_LENGTHS: Final = ("input_lengths", "target_lengths")
+
+
+def _attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    with cpu_backends():
+        return func(*args, **kwargs)
+
+
+def _attend(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return attend(*args, **kwargs)
+
+
+def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Pass lengths on the host as numbers, as the CUDA implementation reads them."""
+    lengths = {name: args[2 + i] if len(args) > 2 + i else kwargs.get(name) for i, name in enumerate(_LENGTHS)}
+    if not all(isinstance(given, torch.Tensor) and residence_of(given) is None for given in lengths.values()):
+        return func(*args, **kwargs)
+    numbers = {name: tuple(given.tolist()) for name, given in lengths.items() if given is not None}
+    for i, name in enumerate(_LENGTHS):
+        if len(args) > 2 + i:
+            args = (*args[: 2 + i], numbers.pop(name), *args[3 + i :])
+    return func(*args, **{**kwargs, **numbers})
+
+
+def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Skip the host's check of the class indices, which CUDA leaves to the kernel."""
+    index: Any = args[0] if args else next(filter(torch.is_tensor, kwargs.values()))
+    num_classes = args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
+    if num_classes <= 0 or residence_of(index) is None or index.dtype != torch.int64 or not index.numel():
+        return func(*args, **kwargs)
+    blank = index.new_zeros((*index.shape, num_classes))
+    return blank.scatter_(-1, index.unsqueeze(-1), 1)
+
+
+def _matrix_rank(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Write the result into ``out``, which torch leaves unchanged under any dispatch mode.
+
+    The rank of an empty matrix is made here: torch's C++ code makes it on the CPU without a call of the dispatcher.
+    """
+    out = kwargs.pop("out", None)
+    rank: torch.Tensor = func(*args, **kwargs)
+    matrix: torch.Tensor = args[0] if args else next(filter(torch.is_tensor, kwargs.values()))
+    if not matrix.numel() and residence_of(matrix) is not None:
+        rank = matrix.new_empty(rank.shape, dtype=rank.dtype).zero_()  # two calls, as in torch: its version is 1
+    if out is None:
+        return rank
+    return out.resize_(rank.shape).copy_(rank)
+
+
+HANDLERS: Final[dict[Any, Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]]] = {
+    functional.scaled_dot_product_attention: _attend,
+    functional.multi_head_attention_forward: _attention,
+    functional.ctc_loss: _ctc_loss,
+    functional.one_hot: _one_hot,
+    torch.linalg.matrix_rank: _matrix_rank,
+    torch.ctc_loss: _ctc_loss,
+}

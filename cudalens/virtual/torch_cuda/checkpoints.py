@@ -44,5 +44,4 @@ def install(patches: Patches, gpus: Gpus) -> None:
 
 def _storage_of(pointer: int) -> torch.UntypedStorage:
     """Return the storage of torch's C++ object at an address (``_cdata``), which is alive."""
-    storage: torch.UntypedStorage = torch.UntypedStorage._new_with_weak_ptr(pointer)
-    return storage
+    return torch.UntypedStorage._new_with_weak_ptr(pointer)

@@ -230,12 +230,6 @@ def query_stream(stream: Stream) -> bool:
     return stream.is_done()
 
 
-def _describe_event(cuda_event: CudaEvent, torch_devices: list[torch.device]) -> dict[str, Any]:
-    """Return the attributes of a torch event object; they remain after the virtual device ends."""
-    device = None if cuda_event.device is None else torch_devices[cuda_event.device.index]
-    return {"cuda_event": cuda_event.handle, "event_id": cuda_event.handle, "device": device}
-
-
 def record_event(gpus: Gpus, owner: Any, stream: Stream, mismatch: str) -> None:
     """Record a torch event object, which is created at its first record.
 
@@ -249,7 +243,10 @@ def record_event(gpus: Gpus, owner: Any, stream: Stream, mismatch: str) -> None:
     try:
         stream.record(cuda_event)
     finally:
-        owner.__dict__.update(_describe_event(cuda_event, gpus.torch_devices))
+        # Return the attributes of a torch event object; they remain after the virtual device ends.
+        device = None if cuda_event.device is None else gpus.torch_devices[cuda_event.device.index]
+        describe_event = {"cuda_event": cuda_event.handle, "event_id": cuda_event.handle, "device": device}
+        owner.__dict__.update(describe_event)
 
 
 def query_event(cuda_event: CudaEvent) -> bool:

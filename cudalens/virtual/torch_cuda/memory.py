@@ -93,8 +93,7 @@ class MemoryFunctions:
         """
         if not 0 <= device < len(self._gpus.devices):
             raise RuntimeError(f"Invalid device argument {device}: did you call init?")
-        found: CachingAllocator = self._gpus.devices[device].allocator
-        return found
+        return self._gpus.devices[device].allocator
 
     def _allocators(self) -> list[CachingAllocator]:
         return [device.allocator for device in self._gpus.devices]

@@ -76,7 +76,9 @@ def make(
     Raises:
         RuntimeError: The caller's generator is on the host; torch's message.
     """
-    drawer = _drawer(func)
+    if func not in _drawers:
+        _drawers[func] = _find_drawer(func)
+    drawer = _drawers[func]
     if drawer is None:
         return call(func, args, kwargs)
     return call(drawer, args, {**kwargs, "generator": generator_of(gpus, device, kwargs)})
@@ -118,12 +120,6 @@ def generator_of(gpus: Gpus, device: Device, kwargs: dict[str, Any]) -> CudaGene
     if found is None:
         raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
     return found
-
-
-def _drawer(func: Any) -> Any:
-    if func not in _drawers:
-        _drawers[func] = _find_drawer(func)
-    return _drawers[func]
 
 
 def _find_drawer(func: Any) -> Any:

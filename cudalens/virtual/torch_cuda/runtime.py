@@ -16,6 +16,8 @@ from typing import Any, Final
 
 import torch
 import torch.cuda
+from torch import _C
+from torch.autograd import profiler, profiler_util
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.gpus import Gpus
@@ -24,17 +26,9 @@ from cudalens.virtual.specs.properties import DeviceProperties, device_uuid, pro
 from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.machine import NO_GPUS, Device
 from cudalens.virtual.torch_cuda import (
-    accelerator,
-    cudart,
-    generic_handles,
-    handles,
-    libraries,
-    nvml,
-    nvtx,
-)
-from cudalens.virtual.torch_cuda import (
     comm as comm_functions,
 )
+from cudalens.virtual.torch_cuda import cudart, generic_handles, handles, nvml, nvtx
 from cudalens.virtual.torch_cuda import (
     memory as memory_api,
 )
@@ -109,8 +103,14 @@ def install(patches: Patches, gpus: Gpus) -> None:
     _install_state(patches, gpus, functions)
     _install_backends(patches, gpus, functions)
     handles.install(patches, gpus)
-    for part in (generic_handles, memory_api, cudart, libraries, nvtx, nvml, accelerator, comm_functions):
-        part.install(patches, gpus)
+    generic_handles.install(patches, gpus)
+    memory_api.install(patches, gpus)
+    cudart.install(patches, gpus)
+    cudart.install_libraries(patches, gpus)
+    nvtx.install(patches, gpus)
+    nvml.install(patches, gpus)
+    generic_handles.install_accelerator(patches, gpus)
+    comm_functions.install(patches, gpus)
 
 
 _installed: Final[weakref.WeakSet[CudaFunctions]] = weakref.WeakSet()
@@ -365,3 +365,35 @@ def _install_backends(patches: Patches, gpus: Gpus, functions: CudaFunctions) ->
         "_init": lambda: True,
     }.items():
         patches.set(cudnn, name, answer)
+
+
+# Make torch's profilers record only the host on a virtual device; `cudalens.profile` records the device.
+
+_NOTE: Final = (
+    "These are times of the host, without the virtual {device}: torch's profiler records no work of it. "
+    "cudalens.profile() shows its simulated times."
+)
+
+
+def install_profilers(patches: Patches, gpus: Gpus) -> None:
+    """Make torch.autograd.profiler.profile, and torch.profiler, skip the device.
+
+    For a device that Kineto does not support, torch falls back to timing every operator with CUDA events in C++, which
+    fails with many warnings per operator.
+    """
+    original = profiler.profile.__init__
+
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        if self.use_device == "cuda":
+            self.use_device = None
+            self.profiler_kind = _C._profiler.ProfilerState.KINETO
+
+    patches.set(profiler.profile, "__init__", made)
+    table: Any = profiler_util.EventList.table
+
+    @functools.wraps(table)
+    def table_with_note(self: Any, *args: Any, **kwargs: Any) -> str:
+        return f"{table(self, *args, **kwargs)}{_NOTE.format(device=gpus.spec.key)}\n"
+
+    patches.set(profiler_util.EventList, "table", table_with_note)

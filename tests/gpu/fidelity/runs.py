@@ -58,7 +58,7 @@ def twin_of(device: DeviceFacts) -> object:
     by_name = [spec for spec in SPECS.values() if spec.name == device.name]
     alike = [spec for spec in SPECS.values() if spec.compute_capability == tuple(device.capability)]
     if not by_name and not alike:
-        raise LookupError(f"no spec of a device like {device}; add one to cudalens/gpus/table.py")
+        raise LookupError(f"no spec of a device like {device}; add one to cudalens/gpus/registry.py")
     closest = min(by_name or alike, key=lambda spec: abs(spec.total_memory_bytes - device.total_memory_bytes))
     return closest.replace(name=device.name, total_memory_bytes=device.total_memory_bytes, num_sms=device.num_sms)
 

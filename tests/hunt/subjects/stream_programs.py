@@ -24,10 +24,10 @@ import cudalens
 import cudalens.virtual
 from cudalens.device import modes
 from cudalens.sanitizer import Sanitizer
+from cudalens.sanitizer.engine.races import naming
 from cudalens.sanitizer.fixes.search import findings_of
 from cudalens.sanitizer.live.streams import names_of_streams
 from cudalens.sanitizer.races_frame import Finding
-from cudalens.sanitizer.text import naming
 
 HEAD = """\
 import ctypes

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_traces import host, trace_of
 
-from cudalens.analysis.ancestors import is_within_same, nearest, nearest_of, running_at
+from cudalens.analysis.event_arrays import is_within_same, nearest, nearest_of, running_at
 from cudalens.analysis.time.idle import Host
 
 

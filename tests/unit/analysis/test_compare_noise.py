@@ -6,7 +6,7 @@ import pytest
 from made_traces import host, trace_of
 
 from cudalens.analysis import differences
-from cudalens.analysis.compare.host_time import least_host_times
+from cudalens.analysis.compare.measure import least_host_times
 from cudalens.analysis.compare.significance import half_width, run_values
 
 STEPS, OPS = 12, 6

@@ -16,8 +16,8 @@ from cudalens.analysis import critical_path, findings, idle_ledger
 from cudalens.analysis.findings import MIN_WALL_NS, TraceArrays
 from cudalens.analysis.findings.claims import idle_by_cause
 from cudalens.analysis.summary import wall_ns
-from cudalens.analysis.time.breakdown import device_time
 from cudalens.analysis.time.groups import length
+from cudalens.analysis.time.overlap import device_time
 
 sys.path.append(str(Path(__file__).parents[2] / "planted"))
 

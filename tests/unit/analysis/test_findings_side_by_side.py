@@ -11,7 +11,7 @@ from cudalens.analysis.facts import wait_summary, wall_ns
 from cudalens.analysis.findings import TraceArrays
 from cudalens.analysis.findings.memory_rules import _memory_advice
 from cudalens.frames.info import THREADS_KEY, Threads, threads_of
-from cudalens.profiler import metadata
+from cudalens.profiler import kineto
 
 
 def by_rule(world, **info):
@@ -196,14 +196,14 @@ def test_a_live_run_states_how_many_threads_and_cpus_there_are(monkeypatch, tmp_
     assert found.torch >= 1
     assert found.cpus >= 1
     quota = tmp_path / "cpu.max"
-    monkeypatch.setattr(metadata, "_QUOTA", quota)
+    monkeypatch.setattr(kineto, "_QUOTA", quota)
     for text, cpus in (
         ("50000 100000", 1),
-        ("max 100000", metadata.threads().cpus),
-        ("broken", metadata.threads().cpus),
+        ("max 100000", kineto.threads().cpus),
+        ("broken", kineto.threads().cpus),
     ):
         quota.write_text(text)
-        assert metadata.threads().cpus == cpus
+        assert kineto.threads().cpus == cpus
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"torch": "x", "cpus": 2}', '{"torch": 1}'])

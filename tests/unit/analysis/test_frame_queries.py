@@ -100,7 +100,7 @@ def test_refuses(trace, where, message):
 
 
 def test_unknown_frame_and_column(trace):
-    with pytest.raises(TraceError, match="there is no frame 'event'; expected one of events"):
+    with pytest.raises(TraceError, match="invalid value for frame: 'event'; expected one of 'events'"):
         query(trace, "event")
     with pytest.raises(TraceError, match="no column 'names'; did you mean name"):
         query(trace, columns=["names"])

@@ -2,7 +2,7 @@
 
 from made_traces import host, launch, trace_of, work
 
-from cudalens.watching.step_parts import of_steps, step_parts
+from cudalens.watching.causes import of_steps, step_parts
 
 AT = 1_000_000
 

@@ -15,8 +15,7 @@ import cudalens
 from cudalens import virtual
 from cudalens.device.inventory import discover, readings
 from cudalens.device.inventory.devices import COLUMNS, Device, Devices
-from cudalens.device.inventory.pairing import visible_numbers
-from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading
+from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading, visible_numbers
 from cudalens.device.inventory.support import amd_formats, cuda_formats, gencode_flags, releases_for, support
 from cudalens.device.inventory.visible import MigInstance
 from cudalens.errors import MetricsError

@@ -2,7 +2,7 @@
 
 import torch
 
-from cudalens.device import gpu_trace, queries
+from cudalens.device import gpu_trace, launches
 from cudalens.device.gpu_trace import EventFoundDone, StreamFoundDone
 from cudalens.device.streams import current_device, current_stream, pointer_of
 from cudalens.virtual import device
@@ -12,7 +12,7 @@ def test_queries_that_return_true_become_records_while_a_listener_is_subscribed(
     records = []
     with device("h100"), gpu_trace.subscribe(records.append):
         event, stream = torch.cuda.Event(), torch.cuda.Stream()
-        queries.watch()
+        launches.watch_queries()
         try:
             x = torch.ones(1 << 22, device="cuda")
             event.record()
@@ -21,7 +21,7 @@ def test_queries_that_return_true_become_records_while_a_listener_is_subscribed(
             assert event.query()
             assert stream.query()
         finally:
-            queries.unwatch()
+            launches.unwatch_queries()
         assert event.query()
         found = [record for record in records if isinstance(record, EventFoundDone | StreamFoundDone)]
         assert found == [EventFoundDone(event.cuda_event), StreamFoundDone(stream.cuda_stream)]
@@ -31,9 +31,9 @@ def test_queries_that_return_true_become_records_while_a_listener_is_subscribed(
 def test_an_event_without_a_record_states_nothing():
     records = []
     with device("h100"), gpu_trace.subscribe(records.append):
-        queries.watch()
+        launches.watch_queries()
         torch.cuda.Event().query()
-        queries.unwatch()
+        launches.unwatch_queries()
     assert records == []
 
 

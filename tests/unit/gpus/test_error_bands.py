@@ -12,7 +12,7 @@ from cudalens import virtual
 from cudalens.frames import RunInfo
 from cudalens.frames.info import BAND_KEY
 from cudalens.gpus.constants import accuracy
-from cudalens.gpus.error_bands import UNMEASURED, family_deviation, time_band
+from cudalens.gpus.predict import UNMEASURED, family_deviation, time_band
 from cudalens.gpus.registry import SPECS
 from cudalens.virtual.fit.runs import Kernels
 

@@ -19,8 +19,8 @@ from triton.runtime.jit import type_canonicalisation_dict as kinds
 sys.path.insert(0, str(Path(__file__).parents[2] / "gpu"))
 from kernel_cases import cases
 
-from cudalens.kernels import compare_triton, fingerprint_triton, hold_triton, launch, poison_triton, read_triton
-from cudalens.kernels.poison import _PATTERN, _bits
+from cudalens.kernels import launch, triton_kernels
+from cudalens.kernels.hold import _PATTERN, _bits
 from cudalens.kernels.values import loaded
 
 TARGET = GPUTarget("cuda", 90, 32)
@@ -89,25 +89,25 @@ def launch_all():
         to_the_end = dtype in TO_THE_END
         for shape in ((1,), (7,), (9000,)):
             tensor = cases.filled(shape, dtype, "cpu", 1)
-            compare_triton.begin(tensor, tensor)
+            triton_kernels.begin(tensor, tensor)
         bits = _bits(tensor)
-        poison_triton.fill(bits, _PATTERN[bits.element_size()])
-        poison_triton.search(bits, loaded(tensor), tensor, _PATTERN[bits.element_size()])
+        triton_kernels.fill(bits, _PATTERN[bits.element_size()])
+        triton_kernels.search(bits, loaded(tensor), tensor, _PATTERN[bits.element_size()])
         to_the_end = dtype is torch.complex128
         tensor = cases.filled((5, 9, 300), dtype, "cpu", 1)
-        compare_triton.begin(tensor.transpose(0, 2), tensor.transpose(0, 1).reshape(300, 9, 5))
+        triton_kernels.begin(tensor.transpose(0, 2), tensor.transpose(0, 1).reshape(300, 9, 5))
     to_the_end = False
     long = torch.zeros(1, dtype=torch.int8).expand(2**31 + 5000)  # no memory is touched here
-    compare_triton.begin(long, long)
+    triton_kernels.begin(long, long)
     to_the_end = True
     for num_bytes in (1, 3, 8, 9000, 9003):
         words, tail = torch.zeros(num_bytes // 8, dtype=torch.int64), torch.zeros(num_bytes % 8, dtype=torch.uint8)
-        fingerprint_triton.run(words, tail)
-    read_triton.run(torch.zeros(5000, dtype=torch.int64))
+        triton_kernels.run_fingerprint(words, tail)
+    triton_kernels.run_read(torch.zeros(5000, dtype=torch.int64))
     flag = torch.zeros(1, dtype=torch.int32)
     for limit in (1, 1000, 60_000_000_000):
-        launch.Kernel.launch(hold_triton.HOLD, 1, flag, flag.long(), limit, HAS_TIMER=True, num_warps=1)
-        launch.Kernel.launch(hold_triton.HOLD, 1, flag, flag.long(), limit, HAS_TIMER=False, num_warps=1)
+        launch.Kernel.launch(triton_kernels.HOLD, 1, flag, flag.long(), limit, HAS_TIMER=True, num_warps=1)
+        launch.Kernel.launch(triton_kernels.HOLD, 1, flag, flag.long(), limit, HAS_TIMER=False, num_warps=1)
 
 
 launch.Kernel.launch = compile_instead

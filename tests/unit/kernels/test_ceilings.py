@@ -5,8 +5,8 @@ import torch
 
 import cudalens
 from cudalens.errors import KernelError
-from cudalens.frames.ceilings import Ceilings
-from cudalens.kernels import ceilings, read_triton
+from cudalens.frames.info import Ceilings
+from cudalens.kernels import ceilings, triton_kernels
 
 
 def test_a_virtual_device_quotes_its_spec():
@@ -33,4 +33,4 @@ def test_without_a_gpu():
 
 def test_the_reading_kernel_reads_everything():
     values = torch.randint(-(2**62), 2**62, (5000,))
-    assert int(read_triton.run(values).sum()) == int(values.sum())
+    assert int(triton_kernels.run_read(values).sum()) == int(values.sum())

@@ -9,8 +9,9 @@ from kernel_cases import cases
 
 import cudalens
 from cudalens.errors import KernelError
-from cudalens.kernels import begin_fingerprint, fingerprint, fingerprint_reference
-from cudalens.kernels.mixing import FIRST, PLACE, SECOND, SEED, THIRD
+from cudalens.kernels import begin_fingerprint, fingerprint
+from cudalens.kernels.fingerprint import run_reference
+from cudalens.kernels.values import FIRST, PLACE, SECOND, SEED, THIRD
 
 MASK = (1 << 64) - 1
 
@@ -37,18 +38,19 @@ def sums(run, data):
 @settings(max_examples=examples(40))
 @given(st.binary(min_size=1, max_size=200))
 def test_reference_and_kernel_follow_the_definition(data):
-    from cudalens.kernels import fingerprint_triton
+    from cudalens.kernels import triton_kernels
 
     expected = slow_sums(data)
-    assert sums(fingerprint_reference.run, data) == expected
-    assert sums(fingerprint_triton.run, data) == expected
+    assert sums(run_reference, data) == expected
+    assert sums(triton_kernels.run_fingerprint, data) == expected
 
 
 def test_large_ones_too():
-    data = bytes(cases.filled((40_003,), torch.uint8, "cpu", 3).tolist())
-    from cudalens.kernels import fingerprint_triton
+    from cudalens.kernels import triton_kernels
 
-    assert sums(fingerprint_triton.run, data) == sums(fingerprint_reference.run, data) == slow_sums(data)
+    data = bytes(cases.filled((40_003,), torch.uint8, "cpu", 3).tolist())
+
+    assert sums(triton_kernels.run_fingerprint, data) == sums(run_reference, data) == slow_sums(data)
 
 
 @pytest.mark.parametrize("dtype", cases.DTYPES, ids=str)

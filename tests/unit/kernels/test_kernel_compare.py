@@ -12,8 +12,8 @@ from kernel_cases import cases
 
 import cudalens
 from cudalens.errors import KernelError
-from cudalens.kernels import begin_compare, compare, compare_triton
-from cudalens.kernels.layout import merged_dims
+from cudalens.kernels import begin_compare, compare, triton_kernels
+from cudalens.kernels.values import merged_dims
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
 
@@ -34,7 +34,7 @@ def test_kernel_and_reference_agree(dtype):
 def test_several_programs_and_a_last_block_that_is_not_full():
     """More blocks than programs; differences in the first block, in the last full block and after it."""
     for dtype in (torch.int8, torch.bfloat16, torch.float32, torch.complex64):
-        block = compare_triton.block_of(dtype)
+        block = triton_kernels.block_of(dtype)
         a = cases.filled((5 * block + 3,), dtype, "cpu", 2)
         for places in ([], [0], [4 * block - 1], [5 * block + 2], [block + 7, 5 * block]):
             b = cases.with_changes(a, places)
@@ -43,9 +43,9 @@ def test_several_programs_and_a_last_block_that_is_not_full():
 
 def test_offsets_beyond_32_bits_are_counted_in_64():
     a = torch.zeros(3, dtype=torch.int8).as_strided((3, 5), (1, 0))
-    assert compare_triton._constants(a, a, 2)["SHORT"]
+    assert triton_kernels._constants(a, a, 2)["SHORT"]
     far = torch.zeros(1, dtype=torch.int8).expand(2**31)
-    assert not compare_triton._constants(far, far, 1)["SHORT"]
+    assert not triton_kernels._constants(far, far, 1)["SHORT"]
 
 
 shapes = st.lists(st.integers(1, 9), max_size=4).map(tuple)

@@ -80,10 +80,10 @@ def test_a_held_stream_is_busy_for_its_time():
 
 
 def test_the_kernel_ends_at_a_raised_flag_and_at_its_limit():
-    from cudalens.kernels import hold_triton
+    from cudalens.kernels import triton_kernels
 
-    assert int(hold_triton.run(torch.ones(1, dtype=torch.int32), 10_000)) == 0
-    assert int(hold_triton.run(torch.zeros(1, dtype=torch.int32), 10_000)) == 20
+    assert int(triton_kernels.run_hold(torch.ones(1, dtype=torch.int32), 10_000)) == 0
+    assert int(triton_kernels.run_hold(torch.zeros(1, dtype=torch.int32), 10_000)) == 20
 
 
 @pytest.mark.parametrize(

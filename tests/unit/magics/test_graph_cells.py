@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cudalens.fixes.names import names_of
-from cudalens.magics.graph_reach import Bound, bound_values, decorated_in, state_reached
-from cudalens.magics.graph_rewrite import rewritten
+from cudalens.magics.graph_rewrite import Bound, bound_values, decorated_in, rewritten, state_reached
 
 RUN = "__cudalens_run_1__"
 

@@ -13,13 +13,11 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from cudalens.api import runs as runs_module
+from cudalens.api import session as runs_module
 from cudalens.frames import RunInfo, Trace
 from cudalens.magics import MAGICS
-from cudalens.magics.base import loaded
-from cudalens.magics.completion import LineCompleter
-from cudalens.magics.options import HelpRequest
-from cudalens.magics.overview import Cudalens
+from cudalens.magics.base import HelpRequest, loaded
+from cudalens.magics.completion import Cudalens, LineCompleter
 from cudalens.magics.profile import Cudaprofile, ProfileOptions
 
 FORM = Cudaprofile.cell_form

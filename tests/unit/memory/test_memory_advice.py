@@ -11,7 +11,7 @@ from cudalens.analysis import memory_holders
 from cudalens.analysis.memory.holders import kept_graphs
 from cudalens.api.memory import memory_snapshot
 from cudalens.memory import tensors
-from cudalens.memory.saved import can_look
+from cudalens.memory.objects import can_look
 from cudalens.views.memory.words import memory_verdict
 
 pytestmark = pytest.mark.usefixtures("device")

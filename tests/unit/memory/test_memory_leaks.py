@@ -11,7 +11,7 @@ import torch
 import cudalens.virtual as virtual
 from cudalens import memory_snapshot
 from cudalens.memory.leaks import CellTracker, watched_cells
-from cudalens.memory.saved import can_look
+from cudalens.memory.objects import can_look
 
 MIB = 1 << 20
 pytestmark = pytest.mark.usefixtures("device")

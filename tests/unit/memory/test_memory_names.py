@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from cudalens.memory.names import MAX_NAMES, NameSearch
-from cudalens.memory.roots import Roots, error_locals
-from cudalens.memory.saved import can_look
+from cudalens.memory.names import MAX_NAMES, NameSearch, Roots, error_locals
+from cudalens.memory.objects import can_look
 from cudalens.memory.snapshot import storage_address
 
 pytestmark = pytest.mark.usefixtures("one_device")

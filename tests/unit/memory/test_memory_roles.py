@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import cudalens
-from cudalens.memory.saved import can_look
+from cudalens.memory.objects import can_look
 from cudalens.memory.snapshot import storage_address
 
 pytestmark = pytest.mark.usefixtures("device")

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.ranks.peers import Coverage, step_number_offsets
+from cudalens.analysis.ranks.stragglers import Coverage, step_number_offsets
 
 
 def communications(*rows):

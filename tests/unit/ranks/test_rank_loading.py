@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 
 import cudalens
-from cudalens.api import rank_workers
-from cudalens.api.rank_files import RankTask
-from cudalens.api.rank_workers import in_processes
+from cudalens.api import load_ranks
+from cudalens.api.load_ranks import RankTask, in_processes
 from cudalens.errors import OutputError, TraceFormatError
 from cudalens.frames import Ranks
 
@@ -76,7 +75,7 @@ def test_a_process_that_dies_is_replaced_and_one_file_fails(folder, tmp_path, mo
 def test_a_fork_that_dies_is_reported_with_its_code(folder, tmp_path, monkeypatch):
     (tmp_path / "sitecustomize.py").write_text("import os; os.register_at_fork(after_in_child=lambda: os._exit(9))")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(rank_workers, "_TRIES", 1)
+    monkeypatch.setattr(load_ranks, "_TRIES", 1)
     (result,) = in_processes([RankTask(str(folder / "rank-0.json"), 0)], 1)
     assert result.error == "OSError: the process that read it ended with code 9"
 

@@ -9,7 +9,7 @@ from sample_traces import HOSTILE, gpu_trace, hostile_trace, wide_trace
 
 from cudalens.errors import OutputError
 from cudalens.frames import RunInfo, Trace
-from cudalens.report import html, metadata, to_html
+from cudalens.report import html, to_html
 from cudalens.views import assets
 from cudalens.views.timeline import payload
 
@@ -138,7 +138,7 @@ def test_details_give_way_before_the_file_gets_too_long(tmp_path):
 
 
 def test_facts_about_the_run():
-    facts = dict(metadata.facts_of(gpu_trace(num_steps=3, rank=1, world_size=8)))
+    facts = dict(html.facts_of(gpu_trace(num_steps=3, rank=1, world_size=8)))
     assert facts["When"] == "2023-11-14 22:13:20 UTC"
     assert facts["Devices"] == "0: NVIDIA H100 (compute capability 9.0, 80.0 GiB, 132 SMs)"
     assert facts["Rank"] == "1 of 8"
@@ -150,7 +150,7 @@ def test_facts_about_the_run():
     ("started", "text"), [(None, ""), (5_000_000, ""), (2**63, "2262-04-11 23:47:16 UTC"), (10**19, "")]
 )
 def test_only_the_epochs_clock_gives_a_date(started, text):
-    assert metadata.when(started) == text
+    assert html.when(started) == text
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_only_the_epochs_clock_gives_a_date(started, text):
     ],
 )
 def test_the_source_in_words(source, text):
-    assert metadata.source_text(RunInfo(name="x", source=source)) == text
+    assert html.source_text(RunInfo(name="x", source=source)) == text
 
 
 def test_blocks_cannot_end_their_script_element():

@@ -10,6 +10,7 @@ import pytest
 import cudalens
 import cudalens.virtual
 from cudalens.sanitizer.engine import EventRecorded
+from cudalens.sanitizer.engine.races import describe, stream_name
 from cudalens.sanitizer.fixes.candidates import FixKind
 from cudalens.sanitizer.fixes.search import findings_of
 from cudalens.sanitizer.fixes.source import Edit, Located, Source, Sources, Spot
@@ -21,7 +22,6 @@ from cudalens.sanitizer.fixes.source_edits import (
     tensor_expression,
     without_keyword,
 )
-from cudalens.sanitizer.text import describe, stream_name
 
 
 def findings_in(text, path, *, spec="h100"):

@@ -200,7 +200,7 @@ def test_only_the_detectors_that_were_asked_for(side, detect):
     [
         ({"detect": "data_race"}, "unknown detector 'data_race'; expected some of read_after_write, .*use_after_free"),
         ({"detect": []}, "no detector is named"),
-        ({"on_race": "explode"}, "on_race is 'explode'; expected one of collect, warn, raise"),
+        ({"on_race": "explode"}, "invalid value for on_race: 'explode'; expected one of 'collect', 'warn', 'raise'"),
         ({"stack_depth": 0}, "stack_depth is 0; expected"),
         ({"suppress": ["op:"]}, "suppression 'op:' is empty"),
         ({"suppress": [3]}, "suppression 3 is int; expected text"),

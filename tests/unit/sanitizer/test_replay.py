@@ -162,7 +162,7 @@ def test_empty_tensors_touch_nothing():
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (op("dance"), "op 1.*unknown kind 'dance'; expected one of alloc"),
+        (op("dance"), "op 1.*invalid value for op: 'dance'; expected one of 'alloc'"),
         (op("launch", stream="s0"), "lacks the field 'reads'"),
         (launch("s0", writes=["b"]), "'b' was never allocated"),
         (launch("s0", writes=["a[0:2000]"]), "reaches byte 2000 of 1024"),

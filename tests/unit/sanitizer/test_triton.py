@@ -107,7 +107,7 @@ def launcher(tmp_path, monkeypatch):
 def test_a_launch_is_recorded_with_its_tensors_and_without_them_is_not(launcher):
     records = []
     with gpu_trace.subscribe(records.append), cudalens.virtual.device("h100"):
-        launches.watch()
+        launches.watch_launches()
         try:
             kernel, x = launcher()(), torch.ones(3).pin_memory()
             kernel.run(3, 4, grid=(1,))
@@ -117,7 +117,7 @@ def test_a_launch_is_recorded_with_its_tensors_and_without_them_is_not(launcher)
                 kernel.run((x,), factor=4, grid=(1,))
                 side = torch.cuda.current_stream().cuda_stream
         finally:
-            launches.unwatch()
+            launches.unwatch_launches()
         kernel.run((x,), 4, grid=(1,))
     launched = [record for record in records if isinstance(record, gpu_trace.KernelLaunched)]
     assert [(r.name, r.device, r.stream, r.is_certain) for r in launched] == [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cudalens.traces.sqlite.api_names import demangler
+from cudalens.traces.sqlite.activities import demangler
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="names are demangled on Linux alone")
 

@@ -6,7 +6,7 @@ from sqlite_files import EPOCH, PID, TID, marker, nvprof_call, nvprof_file, nvpr
 
 from cudalens.errors import TraceFormatError
 from cudalens.traces import load
-from cudalens.traces.sqlite.api_names import call_name
+from cudalens.traces.sqlite.activities import call_name
 
 
 def test_a_range_a_launch_and_a_kernel(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudalens.traces.sqlite.nvtx_text import OpText, parse
+from cudalens.traces.nsys import OpText, parse
 
 
 @pytest.mark.parametrize(

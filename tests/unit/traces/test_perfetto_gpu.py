@@ -5,7 +5,7 @@ from chrome import column, load_bytes, problems
 
 import cudalens
 from cudalens.traces.protobuf.perfetto import _SCHEMA
-from cudalens.traces.protobuf.schema import message_classes
+from cudalens.traces.protobuf.wire import message_classes
 from cudalens.views.sections import verdict
 
 KERNEL, COPY, SET, HOST_NODE, STREAM = 1, 2, 3, 6, 100

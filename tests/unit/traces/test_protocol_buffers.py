@@ -10,8 +10,7 @@ import cudalens
 from cudalens.errors import TraceFormatError
 from cudalens.traces import load
 from cudalens.traces.protobuf.perfetto import _SCHEMA as PERFETTO
-from cudalens.traces.protobuf.schema import message_classes
-from cudalens.traces.protobuf.wire import WireError, fields, kind_of_message
+from cudalens.traces.protobuf.wire import WireError, fields, kind_of_message, message_classes
 from cudalens.traces.protobuf.xplane import _SCHEMA as XPLANE
 
 DATA = Path(__file__).parents[2] / "data"

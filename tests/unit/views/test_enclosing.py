@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cudalens.frames import RunInfo, Trace, build_events
-from cudalens.views.timeline.payload_order import is_idle, lane_table, num_enclosing
+from cudalens.views.timeline.payload_codec import is_idle, lane_table, num_enclosing
 from cudalens.views.timeline.svg import timeline_svg
 
 NOTEBOOK = ["<frozen runpy>(88): _run_code", "ipykernel_launcher.py(18): <module>", "asyncio/events.py(80): _run"]

@@ -56,7 +56,7 @@ def test_races_and_graphs_are_read_and_drawn_once_for_text_and_html():
         ("views/races/svg.py", "happens_before_svg"),
         ("views/graphs/model.py", "graphs_view"),
         ("views/graphs/words.py", "verdict"),
-        ("views/graphs/layout.py", "_chain"),
+        ("views/graphs/model.py", "_chain"),
         ("analysis/graphs.py", "summarize_graphs"),
         ("views/timeline/svg.py", "timeline_svg"),
     ):
@@ -71,8 +71,8 @@ def test_memory_is_replayed_and_counted_once():
         ("analysis/memory/replay.py", "block_lifetimes"),
         ("analysis/memory/totals.py", "fragmentation"),
         ("views/memory/words.py", "memory_verdict"),
-        ("views/memory/map_svg.py", "curve_svg"),
-        ("views/memory/map_svg.py", "map_svg"),
+        ("views/memory/map_payload.py", "curve_svg"),
+        ("views/memory/map_payload.py", "map_svg"),
     ):
         assert calls[fact] == 1, fact
 

@@ -8,8 +8,8 @@ import pytest
 from sample_traces import gpu_trace
 
 from cudalens.frames import Ranks
+from cudalens.views.assets import contrast, theme
 from cudalens.views.figures.style import PLOTLY, finished
-from cudalens.views.theme import contrast, theme
 
 
 @pytest.fixture

@@ -27,10 +27,9 @@ from test_mimebundle import ALLOWED, Markup
 
 from cudalens.report import to_html
 from cudalens.views import notebook
-from cudalens.views.graphs import layout as graphs_tree
+from cudalens.views.graphs import model as graphs_tree
 from cudalens.views.graphs import section as graphs
-from cudalens.views.graphs.layout import MAX_CHAIN, Fold
-from cudalens.views.graphs.model import MAX_NODES, graphs_view
+from cudalens.views.graphs.model import MAX_CHAIN, MAX_NODES, Fold, graphs_view
 from cudalens.views.sections import verdict as text
 from cudalens.views.sections.page import facts
 from cudalens.views.sections.write_html import to_html as section_html

@@ -7,7 +7,7 @@ import json
 import pandas as pd
 import pytest
 
-from cudalens.analysis.memory.segments import last_refusal
+from cudalens.analysis.memory.totals import last_refusal
 from cudalens.frames import RunInfo, Trace
 from cudalens.frames.snapshots.build import snapshot_frames
 from cudalens.views.memory import words as memory_words

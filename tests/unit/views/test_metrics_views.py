@@ -16,7 +16,7 @@ from cudalens.frames.counters import metrics_frame
 from cudalens.views import notebook
 from cudalens.views.sections.page import summary
 from cudalens.views.sections.verdict import details
-from cudalens.views.timeline import payload_curves
+from cudalens.views.timeline import payload
 from cudalens.views.timeline.payload import pack
 from cudalens.views.timeline.readings import GAUGES, device_rows, metrics_line, metrics_svg, metrics_verdict
 from cudalens.views.timeline.svg import LABEL, PLOT
@@ -91,7 +91,7 @@ def test_the_page_gets_every_reading_back():
 
 
 def test_many_readings_are_thinned_without_losing_a_peak(monkeypatch):
-    monkeypatch.setattr(payload_curves, "MAX_READINGS", 200)
+    monkeypatch.setattr(payload, "MAX_READINGS", 200)
     busy = np.zeros(5000)
     busy[3333] = 100
     header, columns = read(pack(with_readings(readings(5000, gpu_busy_pct=busy.tolist()))))

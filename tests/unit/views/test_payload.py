@@ -15,7 +15,7 @@ from sample_traces import gpu_trace
 
 from cudalens.frames import RunInfo, StackTable, Trace, build_events, build_memory
 from cudalens.frames.info import sources_to_extra
-from cudalens.views.timeline import payload, payload_curves
+from cudalens.views.timeline import payload
 from cudalens.views.timeline.payload import BRIEF_TEXT, FLAG_INSTANT, FLAG_LAUNCHED, FLAG_OUTSIDE, MAX_TEXT, pack
 
 INFO = RunInfo(name="test", source="cpu")
@@ -338,7 +338,7 @@ def test_marks_before_the_first_event_are_left_out():
 
 
 def test_memory_keeps_its_peaks_when_thinned(monkeypatch):
-    monkeypatch.setattr(payload_curves, "MAX_POINTS", 400)
+    monkeypatch.setattr(payload, "MAX_POINTS", 400)
     n = 5000
     allocated = np.random.default_rng(2).integers(0, 10_000, n)
     allocated[1234] = 77_777

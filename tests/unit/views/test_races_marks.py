@@ -4,7 +4,7 @@ from sample_traces import T0, gpu_trace, hostile_trace
 
 from cudalens.frames import StackTable
 from cudalens.views.timeline.marks import MAX_MARKS, race_marks
-from cudalens.views.timeline.payload_order import clipped_times, lane_table
+from cudalens.views.timeline.payload_codec import clipped_times, lane_table
 
 
 def marked(*changes, trace=None):

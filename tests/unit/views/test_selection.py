@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from sample_traces import Rows, gpu_trace
 
 from cudalens.frames import RunInfo, Trace
-from cudalens.views import selection
+from cudalens.views.timeline import marks
 
 
 def names_of(frame):
@@ -19,9 +19,9 @@ def test_without_a_selection_all_rows_are_selected():
 
 def test_a_range_selects_what_overlaps_it():
     trace = gpu_trace(1)
-    selection.remember(trace, {"range": [450_500.0, 459_000.0]})
+    marks.remember(trace, {"range": [450_500.0, 459_000.0]})
     assert set(names_of(trace.selection)) == {"ProfilerStep#0"}
-    selection.remember(trace, {"range": [449_000.0, 461_000.0]})
+    marks.remember(trace, {"range": [449_000.0, 461_000.0]})
     assert set(names_of(trace.selection)) == {
         "ProfilerStep#0",
         "ampere_sgemm_128x64_tn",
@@ -31,48 +31,48 @@ def test_a_range_selects_what_overlaps_it():
 
 def test_names_and_range_narrow_each_other():
     trace = gpu_trace(3)
-    selection.remember(trace, {"range": [0.0, 1_500_000.0], "names": ["aten::copy_"]})
+    marks.remember(trace, {"range": [0.0, 1_500_000.0], "names": ["aten::copy_"]})
     assert names_of(trace.selection) == ["aten::copy_"] * 2
 
 
 def test_names_that_the_page_has_cut_are_those_of_rows():
     trace = gpu_trace(3)
     row = int(np.flatnonzero(trace.events["name"] == "aten::copy_")[1])
-    selection.remember(trace, {"names": ["aten::…"], "name_rows": [row]})
+    marks.remember(trace, {"names": ["aten::…"], "name_rows": [row]})
     assert names_of(trace.selection) == ["aten::copy_"] * 3
 
 
 def test_rows_that_the_trace_does_not_have_select_nothing():
     trace = gpu_trace()
-    selection.remember(trace, {"name_rows": [-1, len(trace.events)]})
+    marks.remember(trace, {"name_rows": [-1, len(trace.events)]})
     assert len(trace.selection) == 0
 
 
 def test_an_event_selects_what_is_in_subtree_it_and_what_was_launched_from_there():
     trace = gpu_trace(2)
     row = int(np.flatnonzero(trace.events["name"] == "aten::mm")[0])
-    selection.remember(trace, {"event": row})
+    marks.remember(trace, {"event": row})
     assert names_of(trace.selection) == ["aten::mm", "aten::mm", "cudaLaunchKernel", "ampere_sgemm_128x64_tn"]
 
 
 def test_a_kernel_selects_itself_alone():
     trace = gpu_trace(2)
     row = int(np.flatnonzero(trace.events["cat"] == "kernel")[0])
-    selection.remember(trace, {"event": row})
+    marks.remember(trace, {"event": row})
     assert list(trace.selection.index) == [row]
 
 
 def test_a_row_that_does_not_exist_is_refused():
     trace = gpu_trace(1)
-    selection.remember(trace, {"event": 10_000})
+    marks.remember(trace, {"event": 10_000})
     with pytest.raises(IndexError, match=r"row 10000, but the trace has 10 events"):
         _ = trace.selection
 
 
 def test_forgetting_selects_all_again():
     trace = gpu_trace(1)
-    selection.remember(trace, {"names": ["aten::mm"]})
-    selection.remember(trace, None)
+    marks.remember(trace, {"names": ["aten::mm"]})
+    marks.remember(trace, None)
     assert len(trace.selection) == len(trace)
 
 
@@ -96,4 +96,4 @@ def test_beneath_is_every_row_whose_ancestors_hold_the_event(trace, data):
             k = parent[k]
         return k == row
 
-    assert list(selection.subtree(events, row)) == [is_in_subtree(k) for k in range(len(events))]
+    assert list(marks.subtree(events, row)) == [is_in_subtree(k) for k in range(len(events))]

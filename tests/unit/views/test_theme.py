@@ -5,9 +5,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from cudalens.views import theme
+from cudalens.views import assets
 
-GROUPS = [group["key"] for group in theme.theme()["groups"]]
+GROUPS = [group["key"] for group in assets.theme()["groups"]]
 
 # Machado, Oliveira and Fernandes (2009), full severity, on linear RGB.
 MACHADO = {
@@ -30,30 +30,30 @@ def as_lab(color, blindness):
 
 @pytest.mark.parametrize("blindness", BLINDNESS)
 def test_groups_can_be_distinguished(blindness):
-    colors = {group["key"]: as_lab(group["color"], blindness) for group in theme.theme()["groups"]}
+    colors = {group["key"]: as_lab(group["color"], blindness) for group in assets.theme()["groups"]}
     close = [(a, b) for a, b in combinations(colors, 2) if np.linalg.norm(colors[a] - colors[b]) < 10]
     assert close == []
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_text_has_contrast_on_every_block(mode):
-    for group in theme.theme()["groups"]:
-        for toward, share in theme.theme()[mode]["shades"]:
-            fill = theme.mixed(group["color"], toward, share)
-            assert theme.contrast(fill, theme.ink_on(fill)) >= 4.5
+    for group in assets.theme()["groups"]:
+        for toward, share in assets.theme()[mode]["shades"]:
+            fill = assets.mixed(group["color"], toward, share)
+            assert assets.contrast(fill, assets.ink_on(fill)) >= 4.5
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_words_have_contrast_on_the_background(mode):
-    colors = theme.theme()[mode]
+    colors = assets.theme()[mode]
     for ink, ground in [("text", "bg"), ("muted", "bg"), ("text", "gutter"), ("muted", "gutter"), ("tipText", "tip")]:
-        assert theme.contrast(colors[ink], colors[ground]) >= 4.5
-    assert theme.contrast(colors["accent"], colors["bg"]) >= 3, "the focus ring"
+        assert assets.contrast(colors[ink], colors[ground]) >= 4.5
+    assert assets.contrast(colors["accent"], colors["bg"]) >= 3, "the focus ring"
 
 
 def test_groups_follow_category_and_name():
-    assert theme.group_of("kernel", "ncclDevKernel_AllGather") == "comm"
-    assert theme.group_of("cpu_op", "nccl:all_reduce") == "op"
-    assert theme.group_of("no such category") == "other"
-    assert theme.color_of("cpu_op", "aten::mm") == theme.color_of("cpu_op", "aten::mm")
-    assert len({theme.color_of("cpu_op", f"op{k}") for k in range(50)}) == len(theme.theme()["light"]["shades"])
+    assert assets.group_of("kernel", "ncclDevKernel_AllGather") == "comm"
+    assert assets.group_of("cpu_op", "nccl:all_reduce") == "op"
+    assert assets.group_of("no such category") == "other"
+    assert assets.color_of("cpu_op", "aten::mm") == assets.color_of("cpu_op", "aten::mm")
+    assert len({assets.color_of("cpu_op", f"op{k}") for k in range(50)}) == len(assets.theme()["light"]["shades"])

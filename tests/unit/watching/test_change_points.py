@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cudalens.watching.change_points import ChangeDetector
+from cudalens.watching.steps import ChangeDetector
 
 MS = 1_000_000
 STEADY = {

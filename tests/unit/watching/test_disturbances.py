@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from cudalens.watching import sentences
+from cudalens.watching import record
+from cudalens.watching.record import group_changes
 from cudalens.watching.run import STEP_COLUMNS, WatchedChange, WatchedRun, WatchFacts
-from cudalens.watching.sentences import group_changes
 
 MS = 1_000_000
 
@@ -42,7 +42,7 @@ def test_a_change_with_a_cause_in_the_program_is_alone():
 def test_a_disturbance_is_one_line_with_its_range():
     facts = WatchFacts("job", "running", 1, 2, 40, "optimizer", "virtual", 0.02, 0.01, 1)
     run = WatchedRun(facts, {name: [] for name in STEP_COLUMNS}, changes(20, 26, 18, 27))
-    line = sentences.describe_changes(group_changes(run.changes)[-1], run)
+    line = record.describe_changes(group_changes(run.changes)[-1], run)
     assert line.startswith("since step 0: 3 changes, slower and faster in turn, from 18.0 to 27.0 ms")
 
 
@@ -60,9 +60,9 @@ def watched(*levels_ms, steps=100, kinds=("host",)):
 
 def test_the_step_time_is_of_the_steps_since_the_last_change():
     """Of the last 200 steps, half are of each side: their median is a time that no step has."""
-    assert sentences.verdict(watched(10, 11.8)).startswith("step 200: 11.8 ms a step; since step 100: 18 % slower")
-    assert sentences.verdict(watched(10, 11.8, steps=10)).startswith("step 20: 11.8 ms a step; ")
-    assert sentences.verdict(watched(10)).startswith("step 100: 10.0 ms a step")
+    assert record.verdict(watched(10, 11.8)).startswith("step 200: 11.8 ms a step; since step 100: 18 % slower")
+    assert record.verdict(watched(10, 11.8, steps=10)).startswith("step 20: 11.8 ms a step; ")
+    assert record.verdict(watched(10)).startswith("step 100: 10.0 ms a step")
 
 
 @pytest.mark.parametrize(
@@ -77,4 +77,4 @@ def test_the_step_time_is_of_the_steps_since_the_last_change():
     ],
 )
 def test_the_largest_change_that_still_holds_comes_first(levels_ms, named):
-    assert f"; {named}" in sentences.verdict(watched(*levels_ms, kinds=("data loading",)))
+    assert f"; {named}" in record.verdict(watched(*levels_ms, kinds=("data loading",)))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from cudalens.watching.budget import PAUSE_NS, Budget
+from cudalens.watching.loop import PAUSE_NS, Budget
 from cudalens.watching.steps import Known, StepHistory
-from cudalens.watching.store import RecordingStore
+from cudalens.watching.worker import RecordingStore
 
 MS = 1_000_000
 

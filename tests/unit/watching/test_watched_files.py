@@ -7,7 +7,7 @@ import pytest
 
 import cudalens
 from cudalens.__main__ import main
-from cudalens.watching import sentences
+from cudalens.watching import record
 from cudalens.watching.run import (
     HISTORY_NAME,
     STEP_COLUMNS,
@@ -89,5 +89,5 @@ def test_verbs_show_a_watched_folder_or_say_that_it_is_no_trace(tmp_path, capsys
 def test_the_verdict_says_which_steps_were_recorded(num_steps, steps):
     columns = {name: np.full(1, 20_000_000) for name in STEP_COLUMNS}
     recording = WatchedRecording(7, num_steps, 7, 19_000_000, "last", "19.0 ms, GPU busy 71 %", {})
-    verdict = sentences.verdict(WatchedRun(FACTS, columns, recordings=(recording,)))
+    verdict = record.verdict(WatchedRun(FACTS, columns, recordings=(recording,)))
     assert verdict == f"step 30: 20.0 ms a step; recorded {steps}: 19.0 ms, GPU busy 71 %"

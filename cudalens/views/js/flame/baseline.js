@@ -1,4 +1,4 @@
-// Another run beside a flame graph: the weights of its call paths, which cudalens/views/timeline/baseline.py sends.
+// Another run beside a flame graph: the weights of its call paths, which cudalens/views/timeline/readings.py sends.
 
 /** @import { CallPaths } from "./paths.js" */
 

@@ -9,7 +9,7 @@
 export const EVENT_FLAGS = { instant: 1, folded: 2, outside: 4, launched: 8, waiting: 16 };
 
 /**
- * Start and duration of every event, ns, from the columns of nesting() in cudalens/views/timeline/payload_order.py.
+ * Start and duration of every event, ns, from the columns of nesting() in cudalens/views/timeline/payload_codec.py.
  *
  * @param {Lane[]} lanes
  * @param {number} n

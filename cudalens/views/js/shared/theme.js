@@ -1,4 +1,4 @@
-// The palette of theme.json, and which of its colours an event has. cudalens/views/theme.py does the same in Python; a
+// The palette of theme.json, and which of its colours an event has. cudalens/views/assets.py does the same in Python; a
 // test compares the two.
 
 import PALETTE from "../../css/theme.json" with { type: "json" };

@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 import cudalens.virtual
 from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.streams import MAX_SWITCHES, History, Stream, named
-from cudalens.virtual.torch_cuda.gpu_trace import GpuTraceSignals
+from cudalens.virtual.torch_cuda.errors import GpuTraceSignals
 
 
 @dataclass

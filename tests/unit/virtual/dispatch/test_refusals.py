@@ -17,8 +17,7 @@ from torch.utils import _triton
 
 import cudalens.virtual
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.imports import when_imported
-from cudalens.virtual.patching import Patches
+from cudalens.virtual.patching import Patches, when_imported
 
 
 @pytest.fixture

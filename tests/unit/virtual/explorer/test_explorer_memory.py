@@ -7,10 +7,9 @@ from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cudalens.virtual.explorer.conflicts import overlap
-from cudalens.virtual.explorer.image import UNWRITTEN, Image, merged
+from cudalens.virtual.explorer.exploring import overlap
+from cudalens.virtual.explorer.logged import UNWRITTEN, Image, Place, Span, merged
 from cudalens.virtual.explorer.outcomes import compared
-from cudalens.virtual.explorer.places import Place, Span
 
 spans = st.builds(
     lambda space, start, length: Span(space, start, start + length), *map(st.integers, (0, 0, 0), (1, 5000, 900))

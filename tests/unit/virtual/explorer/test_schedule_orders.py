@@ -8,8 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cudalens.errors import ExploreError
-from cudalens.virtual.explorer.orders import HOST, Builder
-from cudalens.virtual.explorer.schedules import (
+from cudalens.virtual.explorer.orders import (
+    HOST,
+    Builder,
     all_orders,
     at_random,
     delayed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudalens.virtual.timing.engines import Engine
+from cudalens.virtual.timing.machine import Engine
 
 jobs = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12), st.sampled_from([0.25, 0.5, 1.0])), max_size=25)
 

@@ -9,7 +9,7 @@ import torch
 
 import cudalens
 from cudalens.virtual import device
-from cudalens.virtual.timing.host_time import SHORT_NS, HostTime
+from cudalens.virtual.timing.machine import SHORT_NS, HostTime
 
 GAP = 3 * SHORT_NS
 

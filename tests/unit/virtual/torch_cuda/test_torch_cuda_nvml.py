@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import SPECS, device
-from cudalens.virtual.timing.engines import Engine
+from cudalens.virtual.timing.machine import Engine
 
 SPEC = SPECS["h100"]
 CYCLES_PER_MS = SPEC.clock_mhz * 1000

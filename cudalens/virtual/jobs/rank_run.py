@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _ALL_UP_TO: Final = 8
 #: At most so many ranks run.
 _MOST_RUNS: Final = 256
+#: So many ranks run that then turn out to do the same as another one, before the others are copied.
+_MOST_EQUAL: Final = 16
 #: At most so many lines of a program are in a note.
 _SHOWN_LINES: Final = 3
 
@@ -133,8 +135,16 @@ def run_distinct_ranks(
         return _run_all(num_ranks, run, runs)
     classes = Layout(num_ranks, runs[0].every_group).classes(unlike_roles(runs[0].program.collectives.values()))
     program_of: dict[int, int] = {}
+    num_left = 0
     while waiting := [rank for rank in range(num_ranks) if rank not in program_of]:
         first = waiting[0]
+        known = {classes[rank]: rank for rank in sorted(runs, reverse=True)}
+        if len(runs) - len({(classes[rank], run.signature) for rank, run in runs.items()}) >= _MOST_EQUAL:
+            left = {rank: known[classes[rank]] for rank in waiting if classes[rank] in known}
+            program_of |= left
+            num_left += len(left)
+            if first in left:
+                continue
         if len(runs) >= _MOST_RUNS:
             raise VirtualDeviceError(_TOO_MANY.format(num_ranks=num_ranks, most=_MOST_RUNS))
         found = runs[first] = runs.get(first) or run(first)
@@ -150,10 +160,10 @@ def run_distinct_ranks(
                 runs[rank] = found
                 return _run_all(num_ranks, run, runs)
         compared.append(str(rank))
-    return runs, _merge_equal(runs, program_of, classes), _note(runs, num_ranks, compared)
+    return runs, _merge_equal(runs, program_of, classes), _note(runs, num_ranks, compared, num_left)
 
 
-def _note(runs: Mapping[int, RankRun], num_ranks: int, compared: list[str]) -> str:
+def _note(runs: Mapping[int, RankRun], num_ranks: int, compared: list[str], num_left: int) -> str:
     """Return a sentence about the ranks that ran and those that were compared; empty if all ran."""
     if len(runs) == num_ranks:
         return ""
@@ -161,6 +171,8 @@ def _note(runs: Mapping[int, RankRun], num_ranks: int, compared: list[str]) -> s
     if runs[0].reads.reads_rank:
         where = f"only on ranks {' and '.join(compared)}" if compared else "on none"
         note += f"; uses of the rank other than comparisons were compared {where}"
+    if num_left:
+        note += f"; {num_left} ranks with other answers to comparisons did not run, because those that ran did the same"
     unfollowed = list(dict.fromkeys(line for run in runs.values() for line in run.reads.unfollowed))
     if unfollowed:
         note += f"; what depends on the rank after {', '.join(unfollowed[:_SHOWN_LINES])} is not known"

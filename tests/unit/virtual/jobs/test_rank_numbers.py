@@ -184,6 +184,17 @@ def test_groups_that_a_loop_makes_do_not_make_ranks_different():
     assert cudalens.virtual.job(program, f"h100x{NUM_RANKS}").ran == (0, 4, 8, 12)
 
 
+def test_ranks_that_compare_numbers_of_their_own_do_not_all_run():
+    def program():
+        start()
+        if dist.get_rank() in range(dist.get_world_size()):  # compares one number after the other
+            dist.all_reduce(torch.ones(8, device="cuda"))
+
+    job = cudalens.virtual.job(program, "h100x48")
+    assert len(job.ran) < 20
+    assert "31 ranks with other answers to comparisons did not run" in job.note
+
+
 def test_a_rank_is_an_int_in_everything_else():
     rank = RankReads(2, 4).number(range(4))
     assert isinstance(rank, int)

@@ -155,6 +155,14 @@ def test_arguments_that_are_not_there_and_options_that_make_no_sense_are_refused
         cudalens.cudagraph(lambda x: x + 1, pad=["x"])
 
 
+@pytest.mark.filterwarnings("ignore:cudalens.cudagraph:RuntimeWarning")
+def test_a_machine_without_a_device_pads_as_well() -> None:
+    step = cudalens.cudagraph(lambda x: (x.numel(), x * 2), pad={"x": Pad(4, results={"[1]": 0})})
+    length, doubled = step(torch.ones(3))
+    assert length == 4
+    assert doubled.tolist() == [2.0] * 3
+
+
 def test_the_decorator_pads() -> None:
     with virtual.device("h100"):
 

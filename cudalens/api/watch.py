@@ -21,7 +21,7 @@ from cudalens.api import profile as profiles
 from cudalens.api.session import OK, Outcome
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import WatchError
-from cudalens.frames import Trace, files
+from cudalens.frames import Trace, store
 from cudalens.views.sections.verdict import verdict
 from cudalens.watching.burst import Recorded, build
 from cudalens.watching.causes import step_parts
@@ -351,7 +351,7 @@ class Watch:
         if not run.recordings:
             return b""
         trace, file = run.trace(run.recordings[-1]), BytesIO()
-        files.write(trace.info, dict(trace.frames), file)
+        store.write(trace.info, dict(trace.frames), file)
         return file.getvalue()
 
     def _answer_record(self) -> bytes:

@@ -3,7 +3,7 @@
 Layout, version 1: ``<frame>/part-<number>.parquet`` holds a frame of one rank with a first column ``rank``, texts as
 dictionaries, so that pandas, dask and Spark read it; ``shared/<name>.parquet`` the frames of `Ranks.frames`;
 ``job.json``, written last, the name, the problems, and the run info and number of each rank. Files are untrusted, as
-those of `cudalens.frames.files` are. No pickle is involved.
+those of `cudalens.frames.store` are. No pickle is involved.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ import pyarrow.parquet as pq
 from cudalens.errors import OutputError, TraceFormatError
 from cudalens.frames.catalog_frames import FRAMES, columns_of, empty_frame
 from cudalens.frames.column_arrays import categorical, integers, nullable
-from cudalens.frames.files import check_links, filesystem_of
+from cudalens.frames.files import filesystem_of
 from cudalens.frames.info import Problem, RunInfo
 from cudalens.frames.ranks import Ranks
+from cudalens.frames.store import check_links
 from cudalens.frames.trace import Trace
 
 if TYPE_CHECKING:

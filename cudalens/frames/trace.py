@@ -334,7 +334,7 @@ class Trace:
             QueryError: The query is not valid, or refers to something other than the frames.
             ImportError: DuckDB is not installed.
         """
-        from cudalens.analysis.queries import query_trace
+        from cudalens.analysis.sql import query_trace
 
         return query_trace(self, query)
 
@@ -538,7 +538,7 @@ class Trace:
         Raises:
             OutputError: The file cannot be written; an existing file is unchanged.
         """
-        from cudalens.frames.files import save
+        from cudalens.frames.store import save
 
         return save(self._info, self._frames, path)
 
@@ -553,7 +553,7 @@ class Trace:
         Raises:
             TraceFormatError: The file is damaged, of an unknown version, not a saved Trace, or does not exist.
         """
-        from cudalens.frames.files import load
+        from cudalens.frames.store import load
 
         info, frames = load(path, max_bytes=max_bytes)
         return cls(info, **frames)

@@ -164,10 +164,10 @@ def extra_frames(trace: Trace) -> dict[str, Any] | None:
     if used := _used_stacks(kept):
         kept["stacks"] = frames["stacks"][frames["stacks"]["stack"].isin(used)]
     every = {name: kept.get(name, empty_frame(name)) for name in frames}
-    from cudalens.frames import files  # imports pyarrow: on first use
+    from cudalens.frames import store  # imports pyarrow: on first use
 
     sink = io.BytesIO()
-    files.write(RunInfo(name="", source="file:kineto", judged=trace.info.judged), every, sink)
+    store.write(RunInfo(name="", source="file:kineto", judged=trace.info.judged), every, sink)
     return {"num_events": len(trace), "frames": base64.b64encode(sink.getvalue()).decode()}
 
 
@@ -195,14 +195,14 @@ def with_extra_frames(
         value: The value of `KEY`.
         problems: Counts what is wrong with the value; `frames` are unchanged then.
     """
-    from cudalens.frames import files  # imports pyarrow: on first use
+    from cudalens.frames import store  # imports pyarrow: on first use
 
     try:
         extra = msgspec.convert(value, _Extra)
         data = io.BytesIO(base64.b64decode(extra.frames, validate=True))
         if extra.num_events != len(frames["events"]):
             raise ValueError(f"it is about {extra.num_events} events, the file has {len(frames['events'])}")
-        info, found = files.load(path, file=data, num_events=extra.num_events)
+        info, found = store.load(path, file=data, num_events=extra.num_events)
     except (msgspec.ValidationError, binascii.Error, ValueError, TraceFormatError) as error:
         problems.add("frames of cudalens that cannot be read", f"key '{KEY}': {error}"[:300])
         return frames, None

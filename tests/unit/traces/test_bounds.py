@@ -15,7 +15,7 @@ from chrome import column, load_events, op, problems, write
 
 import cudalens
 from cudalens.errors import TraceFormatError
-from cudalens.frames import lenient_json
+from cudalens.frames import limits
 from cudalens.traces import source
 from cudalens.traces.chrome import reader, stream
 
@@ -23,7 +23,7 @@ from cudalens.traces.chrome import reader, stream
 @pytest.fixture
 def little(monkeypatch):
     """Limits for small files: they may expand to a megabyte, whatever their size."""
-    monkeypatch.setattr(lenient_json, "FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(limits, "FREE_BYTES", 1 << 20)
 
 
 def saved_with(path, name, table, **options):

@@ -13,7 +13,7 @@ from cudalens.device.interrupts import defers_interrupts
 from cudalens.errors import CudalensError
 from cudalens.watching.burst import Burst, Recorded
 from cudalens.watching.readings import AllocatorReadings, Gauges, StepClock, Timed, clock_now, open_clock
-from cudalens.watching.steps import ChangeDetector, Known, Shift, StepHistory
+from cudalens.watching.steps import LEAST_SHARE, ChangeDetector, Known, Shift, StepHistory
 
 #: Steps of a recording at most, and the time that they may take.
 MOST_STEPS: Final = 3
@@ -120,15 +120,18 @@ class WatchLoop:
         self._hooks.append(hook_ns)
         if len(self._hooks) < _NUM_HOOKS or self._detector.has_evidence or self._burst is not None:
             return
-        wanted = median(self._hooks) / (_HOOK_SHARE * self.budget.share * max(self.budget.usual_ns, 1))
+        usual_hook_ns = median(self._hooks)
+        wanted = usual_hook_ns / (_HOOK_SHARE * self.budget.share * max(self.budget.usual_ns, 1))
         now = self._num_together
-        if wanted > now:
-            self._num_together = min(2 * now, MOST_TOGETHER)
-        elif wanted < now / 4:
-            self._num_together = max(now // 2, 1)
         self._hooks.clear()
-        if self._num_together != now:
-            self._detector = ChangeDetector()  # the mean of some steps has another level than single steps
+        if wanted > now and now < MOST_TOGETHER:
+            self._num_together = 2 * now
+            # Times by the host's clock contain the hooks, of which there are fewer now: long steps stay as long.
+            is_kept = usual_hook_ns < LEAST_SHARE / 2 * self.budget.usual_ns
+            self._detector = self._detector.in_pairs() if is_kept else ChangeDetector()
+        elif wanted < now / 4 and now > 1:
+            self._num_together = now // 2
+            self._detector = ChangeDetector()  # how far fewer steps scatter is not known
 
     def _boundary(self, step: int) -> list[Timed]:
         """Return the steps whose time is known; after a change of the clock, none before the next step."""

@@ -14,6 +14,9 @@ _OUTSIDE: Final = (*{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdli
 _TORCH: Final = torch.__file__.rpartition("__init__")[0]
 _OPTIMIZED: Final = ("optim", "nn/modules")
 
+#: Functions of torch that call others which programs replace (``functional.scaled_dot_product_attention``).
+_FUNCTIONAL: Final = f"{_TORCH}nn/functional.py"
+
 
 def is_read(file: str) -> bool:
     """Whether the code of a file is read for names: the user's, other libraries', torch's modules and optimizers."""
@@ -22,6 +25,11 @@ def is_read(file: str) -> bool:
     if file.startswith(_OWN):
         return False
     return is_installed(file) or not file.startswith(_OUTSIDE)
+
+
+def is_functional(file: str) -> bool:
+    """Whether a file is ``torch.nn.functional``, whose functions are read for the functions that they call."""
+    return file == _FUNCTIONAL
 
 
 def is_installed(file: str) -> bool:

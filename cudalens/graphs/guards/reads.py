@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from cudalens.graphs.guards.code_names import imported, names_of, stored_by
-from cudalens.graphs.guards.files import is_installed, is_of_torch, is_read
+from cudalens.graphs.guards.files import is_functional, is_installed, is_of_torch, is_read
 from cudalens.graphs.guards.found import Read, Reads
 from cudalens.graphs.guards.lookups import (
     AttributeItems,
@@ -295,7 +295,7 @@ class _Search:
         if (wrapped := getattr(function, "__wrapped__", None)) is not None:
             self._waiting.append((wrapped, label))
         code = function.__code__
-        is_user = is_read(code.co_filename)
+        is_user = is_read(code.co_filename) or is_functional(code.co_filename)
         if self._executed is not None and is_installed(code.co_filename) and code not in self._executed:
             return
         if not is_user and code.co_filename != functools.singledispatch.__code__.co_filename:
@@ -433,9 +433,9 @@ class _Search:
             self._seen |= {id(held[name]) for name in stored_by(kind) if isinstance(held.get(name), dict | list | set)}
         for name in sorted(self._known & held.keys()):
             item = held[name]
-            if is_library and isinstance(item, ModuleType | dict | list | set):
+            if is_library and isinstance(item, dict | list | set):
                 continue
-            if is_library and not isinstance(item, torch.Tensor | FunctionType):
+            if is_library and not isinstance(item, torch.Tensor | FunctionType | ModuleType):
                 self._skip(item)
             yield held, name, item, _dotted(label, name)
         if not is_library and (absent := frozenset(self._texts - held.keys())):
@@ -450,7 +450,8 @@ class _Search:
             if base is object or not (_is_users(base) or issubclass(base, _READ_CLASSES)):
                 continue
             self._found.sizes.append((base.__dict__, f"attributes of {base.__name__}"))
-            for name in self._named(base.__dict__):
+            operators = filter(_is_special, base.__dict__) if base is torch.Tensor else ()  # code has no name for them
+            for name in sorted({*self._named(base.__dict__), *operators}):
                 if base in _COMPARED_CLASSES:
                     self._skip(base.__dict__[name])
                 yield base.__dict__, name, base.__dict__[name], _dotted(label, name)
@@ -496,6 +497,11 @@ def key_text(key: Any) -> str:
 
 def _dotted(label: str, name: str) -> str:
     return f"{label}.{name}" if label else name
+
+
+def _is_special(name: str) -> bool:
+    """Whether Python looks a name up for an operator or a statement."""
+    return name.startswith("__") and name.endswith("__")
 
 
 def _is_holder(owner: Any) -> bool:

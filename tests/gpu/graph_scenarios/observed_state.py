@@ -431,7 +431,13 @@ def _replaced(owner: Any, name: str, function: Callable[[torch.Tensor], torch.Te
 
 a_function_of_torch = _replaced(torch, "relu", lambda x: torch.relu(x))
 a_function_of_nn = _replaced(functional, "relu", lambda x: functional.relu(x))
+a_function_of_nn_by_its_full_name = _replaced(functional, "relu", lambda x: torch.nn.functional.relu(x))
+a_function_of_linalg = _replaced(torch.linalg, "vector_norm", lambda x: torch.linalg.vector_norm(x))
+a_function_that_a_function_of_nn_calls = _replaced(functional, "relu", lambda x: functional.lp_pool1d(x[None], 2, 2))
 a_method_of_tensors = _replaced(torch.Tensor, "relu", lambda x: x.relu())
+an_operator_of_tensors = _replaced(torch.Tensor, "__neg__", lambda x: -x)
+a_reflected_operator_of_tensors = _replaced(torch.Tensor, "__rsub__", lambda x: 1 - x)
+a_function_behind_torch_ops = _replaced(torch.ops.aten, "sin", lambda x: torch.ops.aten.sin(x))
 
 
 @like_eager(REPLAYS)

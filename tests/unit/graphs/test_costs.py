@@ -24,7 +24,7 @@ def _chain(length: int):
 
 
 def _trace(manager):
-    from cudalens.api.collected import graphs_trace
+    from cudalens.api.run_info import graphs_trace
 
     return graphs_trace(manager, "cell")
 

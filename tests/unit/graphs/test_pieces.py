@@ -20,7 +20,7 @@ def _step(x):
 
 @pytest.fixture
 def trace():
-    from cudalens.api.collected import graphs_trace
+    from cudalens.api.run_info import graphs_trace
 
     with virtual.device("h100"):
         manager = GraphManager(eager_if_slower=False)

@@ -55,3 +55,19 @@ def test_slow_steps_that_are_not_in_a_row_are_not_a_change():
 
 def test_times_that_are_not_positive_are_left_out():
     assert shifts(np.zeros(100)) == []
+
+
+@pytest.mark.parametrize("num_before", [23, 24, 40])
+def test_a_detector_of_pairs_finds_a_change_right_after_the_steps_that_it_is_made_of(num_before):
+    rng = np.random.default_rng(5)
+    times = iter(rng.lognormal(np.log(1e6), 0.01, 200).tolist())
+    single = ChangeDetector()
+    for step in range(num_before):
+        single.add(step, next(times))
+    pairs = single.in_pairs()
+    steps = range(num_before, num_before + 60, 2)
+    changed = num_before + 8
+    found = [pairs.add(step, next(times) * (1 if step < changed else 1.5)) for step in steps]
+    (shift,) = filter(None, found)
+    assert shift.step == changed
+    assert shift.after_ns / shift.before_ns == pytest.approx(1.5, rel=0.03)

@@ -99,6 +99,16 @@ def test_the_work_has_to_be_waited_for(group):
     assert "+work.wait()\n x.add_(1)\n work.wait()" in finding.fix.diff
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize("gather", ["all_gather_into_tensor", "_all_gather_base"])
+def test_a_gather_that_torch_wraps_is_at_the_line_of_the_program(group, gather):
+    (finding,) = program(
+        f"{SETUP}out = torch.empty(N, device='cuda')\nwork = dist.{gather}(out, x, async_op=True)\nout.add_(1)\n"
+    )
+    place = finding.race.first.place
+    assert (place.filename, place.line) == ("<collectives program>", 5)
+
+
 @pytest.mark.parametrize(
     "start",
     [

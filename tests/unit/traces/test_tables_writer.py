@@ -1,6 +1,7 @@
 """Parquet and CSV files, read back with common libraries."""
 
 import json
+from csv import DictReader
 
 import numpy as np
 import pandas as pd
@@ -104,6 +105,13 @@ def test_refused_targets(tmp_path, method):
             getattr(trace, method)(target)
     assert (tmp_path / "file").read_text() == "x"
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)"])
+def test_a_text_that_a_spreadsheet_takes_for_a_formula_is_written_exactly(tmp_path, name):
+    folder = trace_of([{"ts": 1, "dur": 2, "name": name, "module": None}]).to_csv(tmp_path / "csv")
+    with (folder / "events.csv").open(newline="", encoding="utf-8") as file:
+        assert [row["name"] for row in DictReader(file)] == [name]
 
 
 def test_csv_is_a_folder(tmp_path):

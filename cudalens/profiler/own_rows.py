@@ -127,6 +127,8 @@ def _not_of_program(rows: RawRows, is_python: Bools, started_ns: int, ended_ns: 
     names, tid, ts = events["name"], integers(events["tid"]), np.asarray(events["ts"], np.int64)
     is_own = is_python & map_texts(names, lambda text: bool(_OWN_FUNCTION.search(text)), False)
     is_jupyters = is_python & map_texts(names, lambda text: bool(_JUPYTERS_FUNCTION.search(text)), False)
+    if not is_own.any() and not is_jupyters.any():
+        return np.zeros(len(ts), np.bool_)
     is_programs = (~is_python | map_texts(names, _is_of_program, False)) & (ts >= started_ns) & (ts < ended_ns)
     if "is_instant" in events:
         is_programs &= ~np.asarray(events["is_instant"], np.bool_)
@@ -154,11 +156,10 @@ def _is_of_program(name: str) -> bool:
     file, _, function = name.partition("(")
     if not function or _NOT_OF_A_FILE.search(name) or _OWN_FUNCTION.search(name):
         return False
-    return not any((folder / file).exists() for folder in _LIBRARIES) and not _is_in_libraries(Path(file))
-
-
-def _is_in_libraries(file: Path) -> bool:
-    return any(file.is_relative_to(folder) for folder in _LIBRARIES)
+    path = Path(file)
+    if path.is_absolute():
+        return not any(path.is_relative_to(folder) for folder in _LIBRARIES)
+    return not any((folder / path).exists() for folder in _LIBRARIES)
 
 
 def _during(ts: Ints, times: list[tuple[int, int]]) -> Bools:

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import tempfile
 
 import numpy as np
 import pytest
@@ -93,6 +94,18 @@ def test_what_a_function_of_cudalens_calls_goes_with_it():
 )
 def test_a_function_of_cudalens_in_which_the_program_runs_is_kept(inside):
     assert kept(python(OWN_CALL, 0, 90), inside, python(BUILTIN, 40, 50)) == [OWN_CALL, inside[0], BUILTIN]
+
+
+def test_a_file_of_the_program_outside_of_the_search_path_is_the_programs(tmp_path):
+    """torch shortens a path by the entries of `sys.path`; others are absolute."""
+    (tmp_path / "train.py").touch()
+    users = python(f"{tmp_path / 'train.py'}(3): step", 20, 30)
+    assert kept(python(OWN_CALL, 0, 90), users) == [OWN_CALL, users[0]]
+
+
+def test_a_file_of_python_with_its_whole_path_is_not_the_programs():
+    installed = python(f"{tempfile.__file__}(285): _gettempdir", 20, 30)
+    assert kept(python(OWN, 0, 90), installed, python(USERS, 100, 200)) == [USERS]
 
 
 def test_threads_of_jupyter_are_left_out_unless_the_program_runs_in_them():

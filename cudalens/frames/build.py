@@ -131,6 +131,9 @@ RUNTIME_CATEGORIES: Final = (
 
 STEP_PREFIX: Final = "ProfilerStep#"
 
+#: The range around the call without a graph and the comparison that ``cudagraph(check=True)`` adds to a replay.
+REPLAY_CHECK: Final = "cudalens: check of a replay"
+
 _LINKS: Final = frozenset({"parent", "depth", "self_dur", "launch", "forward", "step"})
 
 

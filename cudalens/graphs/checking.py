@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.autograd.profiler import record_function
 
 from cudalens.device.own_work import own_work
+from cudalens.frames.build import REPLAY_CHECK
 from cudalens.graphs import arguments
 from cudalens.graphs.functions import run_inside
 from cudalens.graphs.generators import generator_states
@@ -84,6 +86,12 @@ class EagerCall:
 
     def compare(self, replayed: Sequence[Any]) -> bool:
         """Compare the results of the replay, and what it changed; whether all is equal."""
+        with record_function(REPLAY_CHECK):
+            check = self._check(replayed)
+        self._node.set_check(lambda: check)
+        return check.is_equal
+
+    def _check(self, replayed: Sequence[Any]) -> Check:
         from cudalens.kernels import begin_compare, can_compare
 
         pairs = [(f"output {n}", value, replayed[n].detach()) for n, value in self._values.items()]
@@ -100,9 +108,7 @@ class EagerCall:
             ]
             fingerprints = ((one, _fingerprint(one.ref)) for one in self._held)
             lost = [one.label for one, after in fingerprints if after and one.before.result() != after.result()]
-            check = _result(found, lost, self._other_difference(replayed))
-        self._node.set_check(lambda: check)
-        return check.is_equal
+            return _result(found, lost, self._other_difference(replayed))
 
     def _other_difference(self, replayed: Sequence[Any]) -> str | None:
         """What differs besides elements of tensors, in words; None if nothing does."""
@@ -196,7 +202,7 @@ class EagerGradients:
         from cudalens.kernels import begin_compare, can_compare
 
         given = [(output, grad) for output, grad in zip(self._outputs, grads, strict=True) if grad is not None]
-        with torch.enable_grad(), without_hooks(self._inputs):
+        with record_function(REPLAY_CHECK), torch.enable_grad(), without_hooks(self._inputs):
             expected = torch.autograd.grad(
                 [output for output, _ in given],
                 self._inputs,
@@ -206,7 +212,7 @@ class EagerGradients:
             )
         pairs = [(f"gradient {n}", *pair) for n, pair in enumerate(zip(found, expected, strict=True))]
         missing = next((label for label, one, other in pairs if (one is None) != (other is None)), None)
-        with own_work():
+        with record_function(REPLAY_CHECK), own_work():
             compared = [
                 (label, begin_compare(one.detach(), other.detach()).result())
                 for label, one, other in pairs
@@ -232,7 +238,17 @@ class HeldOutput:
     before: PendingFingerprint
 
 
-def held_outputs(current: GraphNode | WarmupNode | None, node: GraphNode, leaves: Sequence[Any]) -> list[HeldOutput]:
+def call_eagerly(current: GraphNode | WarmupNode | None, node: GraphNode, leaves: Sequence[Any]) -> EagerCall:
+    """Call the function without a graph before a replay of `node`, which goes on from `current`.
+
+    In a profile, this call and the comparison are in a range of their own, because the program without a check does not
+    have them.
+    """
+    with record_function(REPLAY_CHECK):
+        return EagerCall(node, leaves, _held_outputs(current, node, leaves))
+
+
+def _held_outputs(current: GraphNode | WarmupNode | None, node: GraphNode, leaves: Sequence[Any]) -> list[HeldOutput]:
     """What is held of the path that a replay goes on from, but for what the function itself overwrites."""
     if current is None:
         return []

@@ -513,8 +513,7 @@ class GraphTree:
         """
         self._stream_order.follow(self.device)
         checks = node.variant.function.check and node.num_replays % CHECK_EVERY == 0
-        held = checking.held_outputs(self._current, node, leaves) if checks else ()
-        eager = checking.EagerCall(node, leaves, held) if checks else None
+        eager = checking.call_eagerly(self._current, node, leaves) if checks else None
         node.copy_inputs(leaves)
         if self._stale:
             needed = {*node.returned_leaves, *arguments.gradient_leaves(leaves)}

@@ -52,6 +52,7 @@ RULES: Final[tuple[Rule, ...]] = (
     stream_rules.waiting,
     host_rules.reading,
     host_rules.collecting,
+    host_rules.checking_replays,
     host_rules.recording_graphs,
     host_rules.compiling,
     memory_rules.allocating,
@@ -134,7 +135,7 @@ def idle_ledger(trace: Trace) -> pd.DataFrame:
         trace: Any Trace, or Ranks (then with a first column ``rank``).
 
     Returns:
-        A row per cause, the largest first: ``cause`` (``garbage``, ``loader``, ``record``, ``compile``, ``allocate``,
+        A row per cause, the largest first: ``cause`` (``check``, ``garbage``, ``loader``, ``record``, ``compile``, ``allocate``,
         ``profiler``, ``sync``, ``driver_calls``, ``host_work``, ``launch``, ``queued``, ``ends``, ``device``),
         ``idle_ns``, ``idle_pct`` of all idle time, ``claimed_ns``, and ``claimed_by``, the rules of the findings that
         claim it. The sum of ``idle_ns`` is the idle time of the window. Without device work there is no row.

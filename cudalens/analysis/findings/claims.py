@@ -34,6 +34,7 @@ CLAIMS: Final[dict[str, tuple[str, ...]]] = {
     "graphable": ("launch", "queued"),
     "host_sync": ("sync", "launch", "queued"),
     "data_loader": ("loader",),
+    "replay_check": ("check", *_USUAL),
     "garbage_collection": ("garbage",),
     "graph_recording": ("record",),
     "compiling": ("compile", "host_work"),
@@ -50,7 +51,7 @@ CLAIMS: Final[dict[str, tuple[str, ...]]] = {
     "zero_grad": _HIDDEN,
     "optimizer_loop": _HIDDEN,
     "cold_start": (
-        "compile", "allocate", "record", "loader", "garbage", "profiler", "driver_calls", *_HIDDEN, "ends",
+        "compile", "allocate", "record", "loader", "garbage", "check", "profiler", "driver_calls", *_HIDDEN, "ends",
     ),
 }  # fmt: skip
 

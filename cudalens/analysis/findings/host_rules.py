@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.analysis.findings.finding import CONFIDENCES, Edit, Finding, fused, without_host, without_waits
+from cudalens.analysis.findings.finding import CONFIDENCES, Edit, Finding, fused, with_work, without_host, without_waits
 from cudalens.analysis.findings.idle_attribution import (
     BEGIN_CAPTURE,
     COMPILE,
@@ -200,6 +200,27 @@ def collecting(arrays: TraceArrays) -> Iterator[Finding]:
     yield arrays.finding(
         "garbage_collection", "Python garbage collection", what, gain, advice, "high",
         rows=rows, place=arrays.place_of(rows), is_idle=has_work,
+    )  # fmt: skip
+
+
+def checking_replays(arrays: TraceArrays) -> Iterator[Finding]:
+    """``replay_check``: cudalens compares replays with calls without a graph, because of ``check=True``.
+
+    Gain: what a replay saves without the comparisons and the device work that they launched.
+    """
+    rows = arrays.check_rows
+    if not len(rows):
+        return
+    inside = arrays.beneath(rows)
+    work = arrays.work.rows[np.isin(arrays.work.launch, inside)]
+    gain = arrays.replays.gain(without_host(rows), without_waits(inside), with_work(work, 0.0))
+    what = (
+        f"The checks of cudagraph(check=True) took {units.duration(length(arrays.time_of(rows)))}: each calls the "
+        "function without a graph, too, and compares the results. Kernels, copies and operators of that are in the tables."
+    )
+    yield arrays.finding(
+        "replay_check", "checks of replays", what, gain, "measure without check=True", "high",
+        rows=rows, is_idle=not len(work), changed=work,
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ did, minus the time in which the fastest launches of the same trace reach the de
 or longer, and returned after the gap had begun. Within the host's gaps, reasons
 are assigned in this order:
 
-1. reading data, recording graphs, compiling, driver memory, the profiler itself;
+1. checks of replays, reading data, recording graphs, compiling, driver memory, the profiler itself;
 2. of the rest of a gap that begins while the host waits for the GPU (the wait emptied the queue): the part up to the
    end of the wait, and the part after it unless that is `LONG_NS` or longer, or within a call of `PAUSE_NS` or longer;
 3. of the rest, parts of `LONG_NS` or longer are other work of the host, and so are parts of `PAUSE_NS` or longer
@@ -119,8 +119,8 @@ class IdleTime:
     """The idle time that the host caused, by reason, and the devices' own gaps.
 
     Attributes:
-        by_event: Times within events of the host, before the first and after the last work as well: garbage, loader,
-            record, compile, allocate, profiler.
+        by_event: Times within events of the host, before the first and after the last work as well: check, garbage,
+            loader, record, compile, allocate, profiler.
         sync: Gaps after waits for the GPU.
         host_work: Gaps in which the host did other work.
         outside: The rest of the window before the first and after the last work.
@@ -142,10 +142,10 @@ def attribute_idle(arrays: TraceArrays) -> IdleTime:
     gaps, is_host, wait_end = _gaps(arrays)
     remaining, outside = union(gaps.start[is_host], gaps.end[is_host]), _outside(arrays)
     by_event = {}
-    for reason, pattern in REASONS.items():
-        times = arrays.time_of(arrays.matching(pattern))
-        if reason == "record":
-            times = unite(times, arrays.captures)
+    reasons = {"check": arrays.time_of(arrays.check_rows)}
+    reasons |= {reason: arrays.time_of(arrays.matching(pattern)) for reason, pattern in REASONS.items()}
+    reasons["record"] = unite(reasons["record"], arrays.captures)
+    for reason, times in reasons.items():
         by_event[reason] = intersect(unite(remaining, outside), times)
         remaining, outside = subtract(remaining, times), subtract(outside, times)
     queued = gaps.select(~is_host & (gaps.length < MAX_LATENCY_NS))

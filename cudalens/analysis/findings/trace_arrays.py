@@ -33,7 +33,7 @@ from cudalens.analysis.time.roofline import Calls
 from cudalens.analysis.time.work import COMPUTE
 from cudalens.analysis.trust.host import FILTERED, missing_work, share_of_gaps
 from cudalens.frames import RUNTIME_CATEGORIES, Trace
-from cudalens.frames.build import innermost_event
+from cudalens.frames.build import REPLAY_CHECK, innermost_event
 from cudalens.frames.column_arrays import Bools, Ints, combined, integers
 from cudalens.frames.stacks import ENTRY_COLUMNS, enclosing_entries, entry_text, user_place
 
@@ -175,7 +175,7 @@ class TraceArrays(EventArrays):
         """Host rows that a second run of the same program does not have."""
         named = [self.host(pattern) for pattern in (COMPILE, RECORD, ALLOCATE, PROFILER)]
         calls = self.long_calls
-        return np.unique(np.concatenate([*named, calls.running[calls.in_call | self.is_first_call]]))
+        return np.unique(np.concatenate([self.check_rows, *named, calls.running[calls.in_call | self.is_first_call]]))
 
     @cached_property
     def is_first_call(self) -> Bools:
@@ -229,9 +229,22 @@ class TraceArrays(EventArrays):
     def matching(self, pattern: str, *cats: str) -> Ints:
         """Rows in whose name `pattern` (a regular expression) is found, of categories `cats` if any; no instants."""
         if (pattern, cats) not in self._matches:
-            hits = self.is_named(pattern) & ~self.events["is_instant"].to_numpy()
+            hits = self.is_named(pattern) & ~self.events["is_instant"].to_numpy() & ~self.is_in_check
             self._matches[pattern, cats] = np.flatnonzero(hits & self.is_in(*cats) if cats else hits)
         return self._matches[pattern, cats]
+
+    @cached_property
+    def check_rows(self) -> Ints:
+        """The ranges of the host in which cudalens compares replays with calls without a graph."""
+        return np.flatnonzero(self.is_named(f"^{REPLAY_CHECK}$") & (self.thread >= 0))
+
+    @cached_property
+    def is_in_check(self) -> Bools:
+        """Which events are within `check_rows`: a program without ``check=True`` does not have them."""
+        is_in_check = np.zeros(len(self.events), bool)
+        is_in_check[self.beneath(self.check_rows)] = True
+        is_in_check[self.check_rows] = False
+        return is_in_check
 
     def host(self, pattern: str) -> Ints:
         """Rows of host threads in whose name `pattern` is found."""

@@ -39,6 +39,7 @@ _MOST_ROWS: Final = 100
 
 #: What the host did in idle time, by cause, in the sentence about time that no finding explains.
 _LEFT: Final = {
+    "check": "in checks of replays",
     "garbage": "in Python's garbage collection",
     "loader": "waiting for data",
     "record": "recording CUDA graphs",

@@ -239,6 +239,7 @@ ROWS = [
         lambda: World().kernels(40, 30 * US).wait("cudaDeviceSynchronize").kernels(40, 30 * US)),
     Row("data_loader", 10 * 2 * MS, *after_each_step(LOADER)),
     Row("garbage_collection", 10 * 2 * MS, *after_each_step("Python garbage collection")),
+    Row("replay_check", 10 * 2 * MS, *after_each_step("cudalens: check of a replay")),
     Row("compiling", 10 * 2 * MS, *after_each_step("compile_inner (dynamo_timed)")),
     Row("graph_recording", 10 * 2 * MS, *after_each_step("CUDAGraphNode.record (dynamo_timed)")),
     Row("driver_memory", 10 * 2 * MS, *after_each_step("cudaMalloc", cat="cuda_runtime")),

@@ -90,3 +90,23 @@ def test_findings_and_waits_of_a_report_without_scripts_are_not_cut(context_of, 
     sizes = cells.evaluate_all("cells => cells.map((cell) => [cell.scrollWidth, cell.clientWidth])")
     assert all(text <= room for text, room in sizes), sizes
     assert page.evaluate("document.getElementById('cudalens-static').scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [600, 1400])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "void " + "very_long_" * 400 + "kernel(float*)",
+        "نواة " + "ضربالمصفوفات" * 40,
+        "ליבה <float, 512> " + "כפלמטריצות" * 40 + " (128x64)",
+        "\u202egnol\u202c " + "x" * 300,
+    ],
+    ids=["long", "arabic", "hebrew", "override"],
+)
+def test_a_report_with_a_long_or_right_to_left_name_does_not_scroll_sideways(offline_page, tmp_path, name, width):
+    offline_page.set_viewport_size({"width": width, "height": 700})
+    trace = gpu_trace(kernel=name, mm=f"aten::{name}")
+    offline_page.goto(trace.to_html(tmp_path / "report.html", title=name).as_uri())
+    offline_page.locator("#cudalens-app td").first.wait_for()
+    offline_page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    assert offline_page.evaluate("document.documentElement.scrollWidth") <= width

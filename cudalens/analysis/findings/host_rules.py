@@ -216,7 +216,8 @@ def checking_replays(arrays: TraceArrays) -> Iterator[Finding]:
     gain = arrays.replays.gain(without_host(rows), without_waits(inside), with_work(work, 0.0))
     what = (
         f"The checks of cudagraph(check=True) took {units.duration(length(arrays.time_of(rows)))}: each calls the "
-        "function without a graph, too, and compares the results. Kernels, copies and operators of that are in the tables."
+        "function without a graph, too, and compares the results. Kernels, copies and operators of that are in the "
+        "tables."
     )
     yield arrays.finding(
         "replay_check", "checks of replays", what, gain, "measure without check=True", "high",

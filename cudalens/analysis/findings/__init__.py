@@ -137,8 +137,9 @@ def idle_ledger(trace: Trace) -> pd.DataFrame:
     Returns:
         A row per cause, the largest first: ``cause`` (``check``, ``garbage``, ``loader``, ``record``, ``compile``,
         ``allocate``, ``profiler``, ``sync``, ``driver_calls``, ``host_work``, ``launch``, ``queued``, ``ends``,
-        ``device``), ``idle_ns``, ``idle_pct`` of all idle time, ``claimed_ns``, and ``claimed_by``, the rules of the findings that
-        claim it. The sum of ``idle_ns`` is the idle time of the window. Without device work there is no row.
+        ``device``), ``idle_ns``, ``idle_pct`` of all idle time, ``claimed_ns``, and ``claimed_by``, the rules of the
+        findings that claim it. The sum of ``idle_ns`` is the idle time of the window. Without device work there is no
+        row.
     """
     return _with_ledger(trace)[1].to_frame()
 

@@ -101,11 +101,34 @@ def load_magics() -> None:
 
 def run_cells() -> None:
     """Run a cell of each kind in a shell with the magics."""
+    run_in_shell("%%cudaprofile -q\nx = 7", "%cudasan on\n", "x = 8", "%cudasan off")
+
+
+def memory_cells() -> None:
+    """Record the memory of a cell, and take a snapshot."""
+    with virtual.device("h100"):
+        run_in_shell("import torch", "%%cudamem -q\nx = torch.ones(64, device='cuda')", "%cudamem snapshot")
+
+
+def overhead_cell() -> None:
+    """Run a cell again to measure what the profiler costs."""
+    run_in_shell("import torch", "%%cudaprofile -q --cpu-only --overhead\nx = torch.ones(3) + 1")
+
+
+def graph_cell() -> None:
+    """Run a cell as a CUDA graph, and check its replay."""
+    with virtual.device("h100"):
+        run_in_shell(
+            "import torch; x = torch.ones(64, device='cuda')", "%%cudagraph -q --check\ny = x * 2", "assert y[0] == 2"
+        )
+
+
+def run_in_shell(*cells: str) -> None:
+    """Run cells in a shell with the magics; an interrupt or another error of a cell leaves this function."""
     cudalens.load_ipython_extension(shell())
-    for cell in ("%%cudaprofile -q\nx = 7", "%cudasan on\n", "x = 8", "%cudasan off"):
+    for cell in cells:
         result = shell().run_cell(cell, silent=True)
-        if isinstance(result.error_in_exec, KeyboardInterrupt):
-            raise result.error_in_exec
+        result.raise_error()
         if shown_interrupts:  # it came in a callback after the cell, whose errors IPython shows
             raise shown_interrupts.pop()
     cudalens.unload_ipython_extension(shell())
@@ -123,6 +146,9 @@ SCENARIOS: dict[str, Callable[[], None]] = {
         keep_history,
         load_magics,
         run_cells,
+        memory_cells,
+        overhead_cell,
+        graph_cell,
     )
 }
 

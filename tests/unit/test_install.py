@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -148,3 +149,19 @@ def index(tmp_path):
     served.server.shutdown()
     thread.join()
     served.server.server_close()
+
+
+def test_workflows_pin_every_action_by_its_commit():
+    uses = [line for path in ROOT.glob(".github/workflows/*.yml") for line in path.read_text().splitlines()]
+    uses = [line.split("uses:")[1].split("#")[0].strip() for line in uses if "uses:" in line]
+    assert uses
+    assert [action for action in uses if not re.fullmatch(r"(\./.+)|[\w.-]+/[\w./-]+@[0-9a-f]{40}", action)] == []
+
+
+def test_every_package_of_the_lock_has_a_hash_but_torch_and_its_cuda_libraries():
+    text = "\n" + (ROOT / "requirements.hashes").read_text()
+    packages = re.split(r"\n(?=[\w.-]+==)", text)[1:]
+    locked = re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    without = set(locked) - {package.partition("==")[0] for package in packages}
+    assert {name for name in without if not re.match(r"torch$|cuda-|nvidia-", name)} == set()
+    assert [package.partition("==")[0] for package in packages if "--hash=sha256:" not in package] == []

@@ -18,6 +18,8 @@ import torch
 from torch.autograd import graph
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from cudalens.device.call_tracing import caller_of
+
 ADD: Final = torch.ops.aten.add.Tensor
 ADD_IN_PLACE: Final = torch.ops.aten.add_.Tensor
 #: Operators whose derivative contains no addition of two tensors, so an addition in their nodes is the engine's.
@@ -65,7 +67,7 @@ def _is_called_by_engine() -> bool:
 
     On a GPU, the engine runs in a thread of its own: no Python code has called the mode there.
     """
-    frame = sys._getframe(2).f_back  # of the caller of the mode's handler
+    frame = caller_of(sys._getframe(2))  # of the caller of the mode's handler
     return frame is None or frame.f_code is graph._engine_run_backward.__code__
 
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Generic, TypeVar
 
+#: The prefix of the names of rows that cudalens adds to torch's results to find its calls there; a number follows.
+MARK: Final = "#cudalens:"
+
 #: A time that no clock reaches, epoch ns.
 _NEVER: Final = 2**63 - 1
 

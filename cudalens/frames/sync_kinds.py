@@ -43,6 +43,7 @@ class SyncKind(StrEnum):
     NUMPY = ".numpy()"
     PAGEABLE_TO_HOST = "pageable copy to host"
     PAGEABLE_TO_DEVICE = "pageable copy to device"
+    MODULE_TO_DEVICE = "module to device"
     BLOCKING_TO_HOST = "blocking copy to host"
     BLOCKING_TO_DEVICE = "blocking copy to device"
     COPY = "copy"
@@ -69,6 +70,7 @@ class Evidence(NamedTuple):
         way: ``HtoD``, ``DtoH`` or "" of the copy.
         is_pageable: Whether the copy's host side is pageable; None if unknown.
         prints: Whether torch was formatting a tensor as text.
+        moves_module: Whether ``nn.Module.to`` or its like was copying parameters and buffers.
         is_torch: Whether the program uses torch, whose allocator releases memory only in `empty_cache` and retries.
     """
 
@@ -78,6 +80,7 @@ class Evidence(NamedTuple):
     way: str = ""
     is_pageable: bool | None = None
     prints: bool = False
+    moves_module: bool = False
     is_torch: bool = True
 
 
@@ -131,7 +134,8 @@ _VERSIONED: Final = ("_ptsz", "_ptds", *"0123456789")
 _SYNCHRONIZE: Final = re.compile(r"(?:^|\W)(?:cuda|cu|hip)(Device|Ctx|Thread|Stream|Event)Synchronize$")
 _HOST_COPY: Final = re.compile(r"^(?:cuda|cu|hip)Memcpy(?!.*(?:Peer|DtoD|AtoD|DtoA|AtoA))\w*$")
 _METHOD: Final = re.compile(r"^<built-in method (\w+) of (?:Tensor|Parameter|Buffer)\b")
-_TENSOR_TEXT: Final = ("torch/_tensor_str.py", "torch\\_tensor_str.py")
+_TENSOR_TEXT: Final = "torch/_tensor_str.py"
+_MODULE: Final = "torch/nn/modules/module.py"
 
 
 def plain_call(name: str) -> str:
@@ -189,6 +193,8 @@ def _of_copy(evidence: Evidence) -> SyncKind | None:
         return _MOVES[evidence.called]
     if evidence.called == "item" and not _is_explicit(evidence):
         return SyncKind.ITEM
+    if evidence.moves_module and evidence.way == "HtoD":
+        return SyncKind.MODULE_TO_DEVICE
     if evidence.way:
         to_host = evidence.way == "DtoH"
         if evidence.is_pageable:
@@ -257,22 +263,38 @@ def _called(function: ast.expr) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
+class PythonContext(NamedTuple):
+    """What the Python calls around a wait say.
+
+    Attributes:
+        method: The method of a tensor that waited; "" for none.
+        prints: Whether torch was formatting a tensor as text.
+        moves_module: Whether ``nn.Module.to`` or its like was copying parameters and buffers.
+    """
+
+    method: str = ""
+    prints: bool = False
+    moves_module: bool = False
+
+
 @lru_cache(1 << 16)
-def _is_tensor_text(name: str) -> bool:
-    return any(file in name for file in _TENSOR_TEXT)
+def _is_in_file(name: str, file: str) -> bool:
+    """Whether a Python call is of a file of torch, on any system."""
+    return file in name.replace("\\", "/")
 
 
-def python_context(python: Sequence[str]) -> tuple[str, bool]:
-    """Return the tensor method of a wait, and whether torch was formatting a tensor.
+def python_context(python: Sequence[str]) -> PythonContext:
+    """Return what the Python calls around a wait say of it.
 
     Args:
-        python: Names of the Python calls around the wait, innermost first, as torch's profiler writes them.
-
-    Returns:
-        The method ("" for none), and whether torch was formatting a tensor as text.
+        python: Their names, innermost first, as torch's profiler writes them: ``file(line): function``.
     """
     found = _METHOD.match(python[0]) if python else None
-    return found[1] if found else "", any(map(_is_tensor_text, python))
+    return PythonContext(
+        method=found[1] if found else "",
+        prints=any(_is_in_file(name, _TENSOR_TEXT) for name in python),
+        moves_module=any(name.endswith(("._apply", " _apply")) and _is_in_file(name, _MODULE) for name in python),
+    )
 
 
 _WAY: Final = re.compile(r"HtoD|DtoH")

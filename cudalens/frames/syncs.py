@@ -395,10 +395,15 @@ class _Rows:
         """Kind, operator and place: as observed, else as the events have them."""
         python = self._tree.python(row)
         place = self._place(observed, row)
-        method, prints = python_context(python)
-        prints = prints or python_context(self._recorded.entries(place.get("stack")))[1]
-        called = called_name(str(observed["expression"])) if observed.get("expression") else method
-        kind = kind_of(evidence._replace(called=called, prints=prints))
+        context, recorded = python_context(python), python_context(self._recorded.entries(place.get("stack")))
+        called = called_name(str(observed["expression"])) if observed.get("expression") else context.method
+        kind = kind_of(
+            evidence._replace(
+                called=called,
+                prints=context.prints or recorded.prints,
+                moves_module=context.moves_module or recorded.moves_module,
+            )
+        )
         return place | {"kind": kind, "op": _outermost(evidence.ops)}
 
     def _place(self, observed: dict[str, Any], row: int) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from torch.autograd import profiler as torch_profiler
 
 from cudalens import device
 from cudalens._version import __version__
+from cudalens.device import call_tracing
 from cudalens.errors import ProfilerBusyError, ProfilerError
 from cudalens.frames import DeviceInfo
 from cudalens.frames.info import Threads
@@ -65,7 +66,7 @@ class KinetoSession:
         self.device = _device_of(options, watches_cuda)
         more = {} if options.experimental is None else {"experimental_config": _checked_config(options.experimental)}
         self.is_prepared = False
-        self._has_memory = options.memory
+        self._has_memory, self._has_calls = options.memory, options.traces_python
         self._profile: Any = torch_profiler.profile(
             **more,
             use_cpu=True,
@@ -104,10 +105,14 @@ class KinetoSession:
             ProfilerError: torch refused to start.
         """
         earlier = [torch.UntypedStorage(64)] if self._has_memory else []  # type: ignore[no-untyped-call]
+        if self._has_calls:
+            call_tracing.find_field()
         with _gate:
             self._guarded(self._profile._start_trace if self.is_prepared else self._profile.__enter__)
             _others.set_recording(True)
             _free_silently(earlier)
+            if self._has_calls:
+                call_tracing.start()
 
     def _guarded(self, act: Callable[[], object]) -> None:
         _others.make_room()
@@ -132,6 +137,7 @@ class KinetoSession:
             ProfilerError: The profiler was already off: other code ended it.
         """
         _others.set_recording(False)
+        call_tracing.stop()
         if not getattr(torch.autograd, "_profiler_enabled", lambda: True)():
             switch_off()
             raise ProfilerError(
@@ -339,6 +345,7 @@ def _quiet_kineto() -> Iterator[None]:
 
 def switch_off() -> None:
     """Leave no profiler behind, whatever state an interrupted start or stop left."""
+    call_tracing.stop()
     edge: Any = torch.autograd
     if getattr(edge, "_profiler_enabled", bool)():
         with suppress(RuntimeError):

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.device.own_work import observed, own_threads
+from cudalens.device.own_work import MARK, observed, own_threads
 from cudalens.frames import RUNTIME_CATEGORIES, RawRows, StackTable, categorical, is_category, nullable, tree
 from cudalens.frames.column_arrays import Bools, Ints, integers, map_texts
 from cudalens.frames.stacks import OWN_FILES, function_entry
@@ -129,7 +129,12 @@ def _not_of_program(rows: RawRows, is_python: Bools, started_ns: int, ended_ns: 
     is_jupyters = is_python & map_texts(names, lambda text: bool(_JUPYTERS_FUNCTION.search(text)), False)
     if not is_own.any() and not is_jupyters.any():
         return np.zeros(len(ts), np.bool_)
-    is_programs = (~is_python | map_texts(names, _is_of_program, False)) & (ts >= started_ns) & (ts < ended_ns)
+    # Calls of the runtime do not count: cudalens waits for the device, and launches graphs.
+    is_call = is_category(events["cat"], RUNTIME_CATEGORIES) | map_texts(
+        names, lambda name: name.startswith(MARK), False
+    )
+    is_programs = ~is_python & ~is_call | map_texts(names, _is_of_program, False)
+    is_programs &= (ts >= started_ns) & (ts < ended_ns)
     if "is_instant" in events:
         is_programs &= ~np.asarray(events["is_instant"], np.bool_)
     is_removed = is_python & np.isin(tid, np.setdiff1d(tid[is_jupyters], tid[is_programs]))

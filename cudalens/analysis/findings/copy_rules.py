@@ -11,8 +11,10 @@ from cudalens.analysis import units
 from cudalens.analysis.findings.finding import Finding, overlapped, with_work, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.groups import length, subtract
+from cudalens.analysis.time.sync_groups import SyncAdvice
 from cudalens.analysis.time.work import COMPUTE
 from cudalens.frames.column_arrays import Ints
+from cudalens.frames.sync_kinds import SyncKind
 
 #: Pages of managed memory that move because a kernel or the host touches them, and their copies by a prefetch.
 _UNIFIED: Final = r"\(Unified\)"
@@ -95,6 +97,8 @@ def pageable(arrays: TraceArrays) -> Iterator[Finding]:
         )
     elif 2 * arrays.dur[np.intersect1d(rows, _made_on_host(arrays)[2])].sum() >= busy:
         advice = _MAKE_ON_GPU
+    elif 2 * arrays.dur[np.intersect1d(rows, _of_modules(arrays))].sum() >= busy:
+        advice = SyncAdvice.MAKE_MODULE_ON_DEVICE.value
     elif 2 * arrays.dur[to_device].sum() >= busy:
         advice = "DataLoader(pin_memory=True) or tensor.pin_memory(), and .to(device, non_blocking=True)"
     else:
@@ -109,6 +113,14 @@ def pageable(arrays: TraceArrays) -> Iterator[Finding]:
     yield arrays.finding(
         "pageable_copies", "pageable copies", what, gain, advice, "high", rows=rows, place=arrays.place_of(rows)
     )
+
+
+def _of_modules(arrays: TraceArrays) -> Ints:
+    """Rows of the copies of parameters and buffers to the device, where the waits for them are recorded as such."""
+    waits = arrays.trace.syncs
+    calls = waits["event"][(waits["kind"] == SyncKind.MODULE_TO_DEVICE) & waits["event"].notna()]
+    ops = arrays.outermost_ops(calls.to_numpy(dtype=np.int64))
+    return arrays.work.rows[arrays.launched(ops)] if len(ops) else ops
 
 
 def unified(arrays: TraceArrays) -> Iterator[Finding]:

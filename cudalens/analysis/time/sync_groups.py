@@ -162,6 +162,9 @@ class SyncAdvice(Enum):
     MAKE_ON_DEVICE = (
         "make the tensor once, outside of the loop, or on the device itself: torch.arange, full, zeros(device=…)"
     )
+    MAKE_MODULE_ON_DEVICE = (
+        'make the model on the GPU (with torch.device("cuda"): model = …), or profile the steps after it'
+    )
     NOT_BLOCKING = "add non_blocking=True; it helps where the host's tensor is pinned"
     LESS_MEMORY = (
         "the allocator ran out and gave its cache back: lower the peak, "
@@ -188,6 +191,7 @@ _BY_KIND: Final[Mapping[SyncKind, SyncAdvice]] = {
     SyncKind.NUMPY: SyncAdvice.COPY_LATER,
     SyncKind.PAGEABLE_TO_HOST: SyncAdvice.COPY_LATER,
     SyncKind.PAGEABLE_TO_DEVICE: SyncAdvice.PIN,
+    SyncKind.MODULE_TO_DEVICE: SyncAdvice.MAKE_MODULE_ON_DEVICE,
     SyncKind.BLOCKING_TO_HOST: SyncAdvice.NOT_BLOCKING_TO_HOST,
     SyncKind.BLOCKING_TO_DEVICE: SyncAdvice.NOT_BLOCKING,
     SyncKind.COPY: SyncAdvice.NOT_BLOCKING,

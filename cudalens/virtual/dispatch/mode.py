@@ -9,7 +9,7 @@ import torch
 from torch.autograd.graph import increment_version
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cudalens.device import accumulation
+from cudalens.device import accumulation, call_tracing
 from cudalens.device.index_masks import waits_for_mask
 from cudalens.device.modes import has_own_dispatch, is_faking
 from cudalens.virtual.allocator import Block
@@ -84,6 +84,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Let torch.compile compile functions while this mode is on; it is off until the compiled code runs."""
         return True
 
+    @call_tracing.pausable
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         if is_faking():
             return func(*args, **(kwargs or {}))
@@ -121,7 +122,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         torch._C._push_on_torch_dispatch_stack(self)
         try:
             with user_code(self._gpus):
-                return func.redispatch(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)), *args, **kwargs)
+                keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
+                return call_tracing.unpaused(func.redispatch, keys, *args, **kwargs)
         finally:
             torch._C._pop_torch_dispatch_stack(None)
 

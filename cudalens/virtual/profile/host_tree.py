@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from cudalens.device.own_work import MARK
 from cudalens.frames import RawRows, categorical, is_category
 from cudalens.frames import tree as call_tree
 from cudalens.frames.column_arrays import Bools, Ints, combined, integers
-from cudalens.virtual.profile.recorder import MARK
 
 _NO_THREAD: Final = np.iinfo(np.int64).min
 

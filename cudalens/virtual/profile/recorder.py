@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 
+from cudalens.device import call_tracing
+from cudalens.device.own_work import MARK
 from cudalens.errors import VirtualDeviceError
 
 if TYPE_CHECKING:
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
     from cudalens.virtual.timing.interfaces import Awaited, Placed, Work
     from cudalens.virtual.timing.machine import Device, Machine
     from cudalens.virtual.timing.streams import Stream
-
-#: The prefix of mark names; the number follows.
-MARK: Final = "#cudalens:"
 
 #: The name of a handler whose rows are all internal.
 HIDDEN: Final = ""
@@ -181,6 +180,7 @@ class Recorder:
             listeners.append(listener)
             self._listening.append((listeners, listener))
 
+    @call_tracing.pausable
     def close(self) -> None:
         """End the record."""
         while self._listening:

@@ -13,6 +13,7 @@ import torch
 from torch.nn.parameter import is_lazy
 from torch.overrides import has_torch_function_unary
 
+from cudalens.device import call_tracing
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.compiled.tracing import hidden_device, is_tracing, shown_device
 from cudalens.virtual.gpus import Gpus
@@ -102,6 +103,7 @@ def _or_lazy(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _device(original: Any) -> property:
+    @call_tracing.pausable
     def device(self: torch.Tensor) -> torch.device:
         residence = place_of(self)
         if residence is not None:
@@ -354,6 +356,7 @@ def install_gradient_checks(patches: Patches, gpus: Gpus) -> None:
     """Check assignments to ``Tensor.grad``."""
     original: Any = torch._C.TensorBase.grad
 
+    @call_tracing.pausable
     def set_grad(self: torch.Tensor, grad: Any) -> None:
         if isinstance(grad, torch.Tensor) and not _on_same_device(self, grad):
             raise RuntimeError("assigned grad has data located on a different device")
@@ -402,6 +405,7 @@ def install_foreach_grouping(patches: Patches, gpus: Gpus) -> None:
     if original is None:
         return
 
+    @call_tracing.pausable
     def group(lists: Sequence[Sequence[Any]], with_indices: bool = False) -> Any:
         if lists and any(tensor is not None and residence_of(tensor) is not None for tensor in lists[0]):
             return _grouped(lists, with_indices)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from numbers import Integral
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import torch
 from torch._ops import OpOverload
@@ -16,6 +16,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device as torch_default_device
 
+from cudalens.device import call_tracing
 from cudalens.device.modes import is_faking
 from cudalens.virtual.dispatch import refusals
 from cudalens.virtual.dispatch.attention import attend, cpu_backends
@@ -24,6 +25,8 @@ from cudalens.virtual.patching import Patches
 from cudalens.virtual.tensors.copies import from_data, is_python_data, to_device
 from cudalens.virtual.tensors.residency import residence_of
 from cudalens.virtual.timing.machine import Device
+
+Handler: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 _CPU: Final = torch.device("cpu")
 _DEFAULT: Final[Any] = getattr(torch.Tensor.__torch_function__, "__func__", None)
@@ -55,11 +58,9 @@ class FunctionMode(TorchFunctionMode):
         # Closed: on a thread that outlives the device.
         if self._gpus.is_closed or (isinstance(func, OpOverload) and _is_forwarded(func)):
             return func(*args, **kwargs)
-        self._host_time.enter()
+        handler = self._enter(func, types, kwargs)
         try:
-            if types and _is_overridden(types):
-                return self._call_subclasses(func, types, args, kwargs)
-            return self._call(func, args, kwargs)
+            return func(*args, **kwargs) if handler is None else handler(func, args, kwargs)
         except RuntimeError as error:
             better = refusals.explain(error, _name_of(func), (*args, *kwargs.values()))
             if better is None:
@@ -71,22 +72,33 @@ class FunctionMode(TorchFunctionMode):
         finally:
             self._host_time.leave()
 
-    def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    @call_tracing.pausable
+    def _enter(self, func: Any, types: Any, kwargs: dict[str, Any]) -> Handler | None:
+        """End the program's time before a call, and return what handles it; None for the function itself."""
+        self._host_time.enter()
+        try:
+            return self._handler(func, types, kwargs)
+        except BaseException:
+            self._host_time.leave()
+            raise
+
+    def _handler(self, func: Any, types: Any, kwargs: dict[str, Any]) -> Handler | None:
+        if types and _is_overridden(types):
+            return functools.partial(self._call_subclasses, types)
         if is_faking() and func not in MAKE_DEVICES:
-            return self._fake(func, args, kwargs)
+            return self._fake
         if func in MAKE_DEVICES:
-            return MAKE_DEVICES[func](func, args, kwargs)
+            return MAKE_DEVICES[func]
         method = self._methods.get(func)
         if method is not None:
-            return method(self, func, args, kwargs)
+            return functools.partial(method, self)
         if kwargs.get("device") is not None:
-            return self._place(func, args, kwargs, kwargs["device"])
+            return functools.partial(self._place, device=kwargs["device"])
         if hasattr(func, _KEYS):
-            return self._call_higher_order(func, args, kwargs)
-        handler = HANDLERS.get(func)
-        return func(*args, **kwargs) if handler is None else handler(func, args, kwargs)
+            return self._call_higher_order
+        return HANDLERS.get(func)
 
-    def _call_subclasses(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call_subclasses(self, types: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the functions of tensor subclasses, as torch does after the modes."""
         with user_code(self._gpus):
             for kind in types:
@@ -243,7 +255,7 @@ def _is_overridden(types: Any) -> bool:
 def _is_forwarded(func: OpOverload[..., Any]) -> bool:
     """Return whether a dispatch mode calls the operator that it was given: its device is the one that C++ named."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code is not FunctionMode._call.__code__:
+    while frame is not None and frame.f_code is not FunctionMode.__torch_function__.__code__:
         if frame.f_code.co_name == "__torch_dispatch__":
             return any(value is func for value in frame.f_locals.values())
         frame = frame.f_back
@@ -302,7 +314,7 @@ def _with_type(given: Any) -> Any:
 
 
 #: They take a device and make no tensor.
-MAKE_DEVICES: Final[dict[Any, Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]]] = {
+MAKE_DEVICES: Final[dict[Any, Handler]] = {
     torch.device: _device,
     torch._C._nn._parse_to: _parse_to,
 }
@@ -359,7 +371,7 @@ def _matrix_rank(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     return out.resize_(rank.shape).copy_(rank)
 
 
-HANDLERS: Final[dict[Any, Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]]] = {
+HANDLERS: Final[dict[Any, Handler]] = {
     functional.scaled_dot_product_attention: _attend,
     functional.multi_head_attention_forward: _attention,
     functional.ctc_loss: _ctc_loss,

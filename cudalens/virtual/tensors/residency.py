@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import torch
 
+from cudalens.device import call_tracing
 from cudalens.device.modes import has_own_dispatch
 from cudalens.virtual.dispatch.dispatch_utils import below_modes
 from cudalens.virtual.timing.traffic import stored_parts
@@ -79,6 +80,7 @@ class Residence:
         """The device pointer of the storage, 0 for an empty storage."""
         return self.block.address if self.block is not None else 0
 
+    @call_tracing.pausable
     def __del__(self) -> None:
         block = self.block
         if block is not None and not self.gpus.is_closed:

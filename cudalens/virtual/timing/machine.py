@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from cudalens.device import call_tracing
 from cudalens.virtual.timing.interfaces import Awaited
 from cudalens.virtual.timing.streams import Stream
 
@@ -388,6 +389,7 @@ class HostTime:
             self._count(self.now_ns() - self._left_ns)
         self._depth += 1
 
+    @call_tracing.pausable
     def leave(self) -> None:
         """A call ends."""
         if threading.get_ident() != self._thread:

@@ -86,6 +86,7 @@ ADVICE = [
     ("pageable copy to device", None, "batch.cuda()", "batch.pin_memory()"),
     ("pageable copy to device", None, "torch.tensor([1, 2], device='cuda')", "make the tensor once"),
     ("pageable copy to device", None, "torch.tensor([1, 2]).cuda()", "make the tensor once"),
+    ("module to device", None, "net.to('cuda')", 'with torch.device("cuda"): model = '),
     (".cpu()", None, "out.cpu()", "host.copy_(out, non_blocking=True)"),
     ("item", None, None, "keep x on the device"),
     ("item", None, "this is no Python(", "keep x on the device"),

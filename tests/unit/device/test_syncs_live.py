@@ -82,6 +82,21 @@ def test_each_kind_with_its_expression():
     assert waits["dur"].notna().all()
 
 
+@pytest.mark.parametrize("stacks", [False, True])
+def test_a_module_that_is_moved_is_not_a_tensor_to_pin(stacks):
+    model = torch.nn.Sequential(torch.nn.Linear(1000, 1000), torch.nn.BatchNorm1d(1000))
+
+    def program():
+        model.to("cuda")
+        torch.ones(100_000).to("cuda")
+
+    with cudalens.profile(syncs=True, stacks=stacks, keep=False) as run:
+        program()
+    assert run.trace.syncs["kind"].tolist() == ["module to device"] * 7 + ["pageable copy to device"]
+    copies = next(one for one in cudalens.analysis.findings(run.trace, most=None) if one.rule == "pageable_copies")
+    assert 'with torch.device("cuda"): model = ' in copies.advice
+
+
 def test_every_wait_points_to_its_line():
     first = each_kind.__code__.co_firstlineno
     waits = found(each_kind)

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudalens.frames.sync_kinds import Evidence, SyncKind, called_name, kind_of, plain_call, python_context
+from cudalens.frames.sync_kinds import (
+    Evidence,
+    PythonContext,
+    SyncKind,
+    called_name,
+    kind_of,
+    plain_call,
+    python_context,
+)
 
 COPY_AND_WAIT = ("cudaMemcpyAsync", "cudaStreamSynchronize")
 READ = ("aten::_local_scalar_dense", "aten::item")
@@ -12,6 +20,8 @@ MOVE = ("aten::copy_", "aten::_to_copy", "aten::to")
 
 CASES = [
     (Evidence(COPY_AND_WAIT, READ, way="DtoH", is_pageable=False), SyncKind.ITEM),
+    (Evidence(COPY_AND_WAIT, MOVE, "to", "HtoD", True, moves_module=True), SyncKind.MODULE_TO_DEVICE),
+    (Evidence(COPY_AND_WAIT, MOVE, "cpu", "DtoH", True, moves_module=True), SyncKind.CPU),
     (Evidence(("hipMemcpyWithStream",), READ, way="DtoH"), SyncKind.ITEM),
     (Evidence(COPY_AND_WAIT, (*READ, "aten::is_nonzero")), SyncKind.TRUTH),
     (Evidence(COPY_AND_WAIT, READ, "if"), SyncKind.TRUTH),
@@ -86,10 +96,23 @@ def test_no_expression_is_too_odd(expression):
 
 
 def test_python_calls_show_the_method_and_the_making_of_text():
-    assert python_context(["<built-in method item of Tensor object at 0x7f00>", "train.py(3): step"]) == ("item", False)
-    assert python_context(["<built-in method item of dict object at 0x7f00>"]) == ("", False)
-    assert python_context(["torch/_tensor_str.py(120): __init__", "torch/_tensor.py(5): __repr__"]) == ("", True)
-    assert python_context([]) == ("", False)
+    assert python_context(["<built-in method item of Tensor object at 0x7f00>", "train.py(3): step"]) == PythonContext(
+        "item"
+    )
+    assert python_context(["<built-in method item of dict object at 0x7f00>"]) == PythonContext()
+    text = ["torch/_tensor_str.py(120): __init__", "torch/_tensor.py(5): __repr__"]
+    assert python_context(text) == PythonContext(prints=True)
+    assert python_context([]) == PythonContext()
+
+
+@pytest.mark.parametrize("folder", ["", "/usr/lib/python3/dist-packages/", "C:\\Python312\\Lib\\site-packages\\"])
+def test_python_calls_show_that_a_module_is_moved(folder):
+    path = f"{folder}torch/nn/modules/module.py"
+    path = path.replace("/", "\\") if "\\" in folder else path
+    for function in ("_apply", "Module._apply"):
+        assert python_context([f"{path}(964): {function}", "train.py(3): main"]) == PythonContext(moves_module=True)
+    assert python_context([f"{path}(1775): _call_impl", "train.py(3): main"]) == PythonContext()
+    assert python_context(["my_module.py(3): _apply"]) == PythonContext()
 
 
 @pytest.mark.parametrize(

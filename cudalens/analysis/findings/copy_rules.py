@@ -46,6 +46,13 @@ _HOST_RATE: Final = 200.0
 _MAKING_SHARE: Final = 0.1
 _MAKE_ON_GPU: Final = 'make them on the GPU: torch.randn(n, device="cuda"); for a new model: with torch.device("cuda"):'
 
+#: So many copies before any kernel are those of a model, and not of a batch.
+_MIN_WEIGHTS: Final = 10
+_MOVE_ONCE: Final = (
+    'the copies before the first kernel move a model once: measure after them; to start sooner, torch.device("cuda") '
+    "around its construction, or torch.load(map_location=...)"
+)
+
 _MIGRATED: Final = 0.05
 _NOT_OVERLAPPED: Final = 0.05
 _ON_DEVICE: Final = 0.05
@@ -95,6 +102,8 @@ def pageable(arrays: TraceArrays) -> Iterator[Finding]:
         )
     elif 2 * arrays.dur[np.intersect1d(rows, _made_on_host(arrays)[2])].sum() >= busy:
         advice = _MAKE_ON_GPU
+    elif 2 * arrays.dur[_before_first_kernel(arrays, to_device)].sum() >= busy:
+        advice = _MOVE_ONCE
     elif 2 * arrays.dur[to_device].sum() >= busy:
         advice = "DataLoader(pin_memory=True) or tensor.pin_memory(), and .to(device, non_blocking=True)"
     else:
@@ -109,6 +118,13 @@ def pageable(arrays: TraceArrays) -> Iterator[Finding]:
     yield arrays.finding(
         "pageable_copies", "pageable copies", what, gain, advice, "high", rows=rows, place=arrays.place_of(rows)
     )
+
+
+def _before_first_kernel(arrays: TraceArrays, copies: Ints) -> Ints:
+    """Those of `copies` before the first kernel, as a new model is moved; none if they are few."""
+    kernels = arrays.work.start[arrays.work.kind == COMPUTE]
+    early = copies[arrays.ts[copies] < kernels.min()] if len(kernels) else copies[:0]
+    return early if len(early) >= _MIN_WEIGHTS else copies[:0]
 
 
 def unified(arrays: TraceArrays) -> Iterator[Finding]:

@@ -114,6 +114,9 @@ def _advice(retries: int, is_released: bool, is_steady: bool) -> str:
     return "allocate buffers once and reuse them, with constant shapes"
 
 
+#: Where less than this share of the reserved memory is unused, other segments do not help.
+_UNUSED: Final = 0.05
+
 #: Above this, torch's allocator frees its caches and allocates again, and fragmentation alone can end a run.
 _FULL: Final = 0.90
 
@@ -153,8 +156,19 @@ def _at_refusal(refused: Refusal | None) -> str:
     return f" ({', '.join(texts)})"
 
 
+def _has_unused(arrays: TraceArrays) -> bool:
+    """Whether reserved memory was unused where the most was reserved, or that is not known."""
+    sizes = arrays.trace.memory[["reserved_bytes", "allocated_bytes"]].dropna()
+    if not len(sizes):
+        return True
+    reserved, allocated = (sizes[name].to_numpy(dtype=np.int64) for name in sizes)
+    most = reserved == reserved.max()
+    return bool(allocated[most].max() <= (1 - _UNUSED) * reserved.max())
+
+
 def _memory_advice(arrays: TraceArrays) -> str:
     """What to try against a full device; checkpointing is for training, and servers allocate a pool in advance."""
+    segments = ", PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" if _has_unused(arrays) else ""
     refused = last_refusal(arrays.trace)
     if refused is not None and refused.unused_bytes is not None:
         if refused.is_fragmented:
@@ -164,12 +178,9 @@ def _memory_advice(arrays: TraceArrays) -> str:
             )
         return "%cudamem lists what holds memory; torch.utils.checkpoint, smaller batches, or lower precision"
     if arrays.is_named(_TRAINING).any():
-        return (
-            "%cudamem lists what holds memory; torch.utils.checkpoint, smaller batches, "
-            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
-        )
+        return f"%cudamem lists what holds memory; torch.utils.checkpoint, smaller batches{segments}"
     return (
-        "%cudamem lists what holds memory; smaller batches, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; expected "
+        f"%cudamem lists what holds memory; smaller batches{segments}; expected "
         "where a server allocates its cache in advance (gpu_memory_utilization of vLLM, mem_fraction_static of SGLang)"
     )
 

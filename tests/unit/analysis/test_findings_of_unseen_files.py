@@ -1,0 +1,96 @@
+"""Advice and figures that public traces showed to be wrong: each test is a small program of the same kind."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from findings_worlds import MS, US, V100, World
+
+from cudalens.analysis import findings
+from cudalens.frames import build_memory
+
+PAGEABLE = "Memcpy HtoD (Pageable -> Device)"
+
+
+def by_rule(world, memory=None, **info):
+    trace = world.trace(**info)
+    if memory is not None:
+        trace = trace.replace(memory=build_memory(memory, trace.events))
+    return {one.rule: one for one in findings(trace, most=None)}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int, int)",
+        "void cudnn::detail::dgrad_alg1_engine<float, 128, 5, 5, 3, 3, 3, false>(int)",
+        "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(cudnn::WinogradData<float>)",
+    ],
+)
+def test_all_kernels_of_a_convolution_in_fp32_count(name):
+    world = World(V100).kernels(10, MS, name="volta_sgemm_64x64_nt").kernels(10, MS, name=name)
+    assert by_rule(world.wait())["fp32_math"].gain_ns == pytest.approx(20 * MS * 7 / 8, rel=0.01)
+    half = World(V100).kernels(20, MS, name=name.replace("float", "__half"))
+    assert "fp32_math" not in by_rule(half.wait())
+
+
+def test_tf32_is_on_for_convolutions():
+    """``set_float32_matmul_precision`` is about products only."""
+    convolutions = World().kernels(10, MS, name="_5x_cudnn_ampere_scudnn_128x32_relu_small_nn_v1").wait()
+    assert "set_float32_matmul_precision" not in by_rule(convolutions)["fp32_math"].advice
+    by_operator = World()
+    for _ in range(10):
+        by_operator.within("aten::cudnn_convolution", lambda w: w.device("ampere_sgemm_64x64_nt", MS), "cpu_op")
+    assert "autocast" in by_rule(by_operator.wait())["fp32_math"].advice
+    assert "set_float32_matmul_precision" not in by_rule(by_operator)["fp32_math"].advice
+    products = World().kernels(10, MS, name="ampere_sgemm_64x64_nt").wait()
+    assert "set_float32_matmul_precision" in by_rule(products)["fp32_math"].advice
+
+
+def passes(first, later, number=5):
+    """Forward passes of 30 kernels, before which the host does work that no event shows."""
+    world = World()
+    for k in range(number):
+        for _ in range(30):
+            world.sleep(first if k == 0 else later).device("void at::native::add", 30 * US)
+    return world.wait()
+
+
+def test_host_work_of_a_first_pass_is_a_warm_up():
+    one = by_rule(passes(10 * MS, 10 * US), source="file:nsys")["host_work"]
+    assert "289 ms of it in the first quarter of the work" in one.what
+    assert "warm-up" in one.advice
+
+
+def test_host_work_of_each_pass_that_no_event_shows_has_to_be_recorded():
+    one = by_rule(passes(2 * MS, 2 * MS), source="file:nsys")["host_work"]
+    assert "quarter" not in one.what
+    assert "record what the host does" in one.advice
+    named = passes(2 * MS, 2 * MS).op("aten::add", 10 * US)
+    assert "move that work" in by_rule(named, source="file:kineto")["host_work"].advice
+
+
+def moved(number, kernels_between=False):
+    world = World()
+    for _ in range(number):
+        world.device(PAGEABLE, 2 * MS, cat="gpu_memcpy", num_bytes=16 << 20, call="cudaMemcpyAsync", waits=True)
+        if kernels_between:
+            world.device("void at::native::add", 100 * US)
+    return world.kernels(10, MS, name="void at::native::mm").wait()
+
+
+def test_copies_before_the_first_kernel_are_those_of_a_model():
+    assert "move a model once" in by_rule(moved(12), source="file:nsys")["pageable_copies"].advice
+    for batches in (moved(12, kernels_between=True), moved(3)):
+        assert "pin_memory" in by_rule(batches, source="file:nsys")["pageable_copies"].advice
+
+
+@pytest.mark.parametrize(("allocated", "helps"), [(0.94, False), (0.6, True)])
+def test_other_segments_help_where_reserved_memory_is_unused(allocated, helps):
+    known = {"action": pd.Categorical(["alloc"]), "device_type": pd.Categorical(["cuda"])}
+    numbers = {"ts": np.array([1]), "num_bytes": np.array([1]), "device": pd.array([0], dtype="Int32")}
+    sizes = {
+        name: pd.array([int(share * (40 << 30))], dtype="Int64")
+        for name, share in (("reserved_bytes", 0.95), ("allocated_bytes", allocated))
+    }
+    one = by_rule(World().kernels(10, 100 * US).wait(), known | numbers | sizes)["memory_full"]
+    assert ("expandable_segments" in one.advice) is helps

@@ -54,6 +54,10 @@ _MOVE_ONCE: Final = (
 )
 
 _MIGRATED: Final = 0.05
+
+#: A page fault takes tens of microseconds, and rarely this long.
+_FAULT_NS: Final = 100_000
+_MOSTLY: Final = 0.9
 _NOT_OVERLAPPED: Final = 0.05
 _ON_DEVICE: Final = 0.05
 
@@ -130,23 +134,28 @@ def _before_first_kernel(arrays: TraceArrays, copies: Ints) -> Ints:
 def unified(arrays: TraceArrays) -> Iterator[Finding]:
     """``unified_memory``: pages of managed memory move between host and device because one of them touches them.
 
-    Gain: idle time of the devices before and after such copies: a page moves when the host, or a kernel, waits for it.
-    What kernels lose while they wait is not recorded and not part of it. Threshold: a twentieth of the window.
+    Gain: idle time of the devices before and after such copies, at most `_FAULT_NS` of each gap: a page moves when the
+    host, or a kernel, waits for it; in the rest of a longer gap the host works on the page. What kernels lose while
+    they wait is not recorded and not part of it. Threshold: a twentieth of the window.
     """
     rows = arrays.matching(_UNIFIED, "gpu_memcpy")
     if not len(rows):
         return
     start, end = arrays.busy.end[:-1], arrays.busy.start[1:]
     is_beside = np.isin(end, arrays.ts[rows]) | np.isin(start, arrays.end[rows])
-    gain = int((end - start)[is_beside].sum())
+    gaps = (end - start)[is_beside]
+    gain = int(np.minimum(gaps, _FAULT_NS).sum())
     if arrays.is_minor(gain, _MIGRATED):
         return
     moved = arrays.ints("num_bytes", rows)
     total = units.size(int(moved[moved > 0].sum()))
     to_device = np.intersect1d(rows, arrays.matching("HtoD", "gpu_memcpy"))
+    rest = ""
+    if gain < _MOSTLY * gaps.sum():
+        rest = f", at most {units.duration(gain)} of it for moving pages: then the host worked on them"
     what = (
         f"{_copies(rows)} of unified memory {_ways(rows, to_device)} ({total}) were made as pages were touched; the "
-        f"GPU was idle for {units.duration(gain)} beside them."
+        f"GPU was idle for {units.duration(int(gaps.sum()))} beside them{rest}."
     )
     advice = "cudaMemPrefetchAsync before the kernel and before the host reads, or cudaMalloc and explicit copies"
     yield arrays.finding(

@@ -242,9 +242,9 @@ def compiling(arrays: TraceArrays) -> Iterator[Finding]:
     work, their time.
     """
     rows = arrays.matching(COMPILE)
-    if not len(rows):
-        return
     has_work = len(arrays.work.rows) > 0
+    if not len(rows) or not (has_work or arrays.is_cpu_run):
+        return
     size = length(arrays.idle.by_event["compile"] if has_work else arrays.time_of(rows))
     # The profiler's rows of overhead are in no call tree: a replay does not have them.
     in_tree = rows[(arrays.thread[rows] >= 0) & ~arrays.is_in("overhead")[rows]]

@@ -64,7 +64,7 @@ def allocating(arrays: TraceArrays) -> Iterator[Finding]:
     is_likely = is_steady or gain >= _COLD_SHARE * arrays.wall_ns
     confidence: Confidence = "medium" if is_likely else "low"
     yield arrays.finding(
-        "driver_memory", title, what, gain, _advice(retries, is_released, is_steady),
+        "driver_memory", title, what, gain, _advice(arrays, retries, is_released, is_steady),
         "high" if is_released else confidence,
         rows=rows, place=arrays.place_of(rows), is_idle=True,
     )  # fmt: skip
@@ -101,7 +101,10 @@ def _from_first_release(arrays: TraceArrays, rows: Ints) -> Ints:
     return rows[arrays.end[rows] >= int(ends["ts"].min())] if len(ends) else rows[:0]
 
 
-def _advice(retries: int, is_released: bool, is_steady: bool) -> str:
+def _advice(arrays: TraceArrays, retries: int, is_released: bool, is_steady: bool) -> str:
+    if not arrays.has_torch:
+        first = "" if is_steady else ", and before the measurement: first calls create the context"
+        return f"allocate once before the loop, and free after it{first}; or a memory pool (cudaMallocAsync)"
     if retries:
         return "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation, or lower the peak of memory"
     if is_released:

@@ -30,7 +30,7 @@ from cudalens.analysis.short_names import names_in_short
 from cudalens.analysis.summary import measured_window
 from cudalens.analysis.time.groups import Intervals, length, subtract, taken, union
 from cudalens.analysis.time.roofline import Calls
-from cudalens.analysis.time.work import COMPUTE
+from cudalens.analysis.time.work import COMPUTE, uses_torch
 from cudalens.analysis.trust.host import FILTERED, missing_work, share_of_gaps
 from cudalens.frames import RUNTIME_CATEGORIES, Trace
 from cudalens.frames.build import innermost_event
@@ -92,9 +92,7 @@ class TraceArrays(EventArrays):
     @cached_property
     def has_torch(self) -> bool:
         """Whether the program uses torch, by its operators, Python calls or kernels: advice can name its API."""
-        if not self.is_file:
-            return True
-        return bool(self.is_in("cpu_op").any() or self.has_python or self.is_named(r"at::native|^aten::|torch").any())
+        return uses_torch(self.trace)
 
     @property
     def is_file(self) -> bool:

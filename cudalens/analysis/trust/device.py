@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from cudalens.analysis.time.groups import taken
 from cudalens.analysis.trust.host import DEVICE_WAIT, MISSING, Issue, Severity, TrustArrays, device_rows, missing_work
 from cudalens.analysis.units import duration, plural
 from cudalens.frames.column_arrays import Bools, Ints, combined
@@ -301,6 +302,8 @@ def shared_ids(arrays: TrustArrays) -> Iterator[Issue]:
 def overlaps(arrays: TrustArrays) -> Iterator[Issue]:
     """Work that starts while earlier work of the same stream still runs, by more than the rounding of times."""
     work, rounding = arrays.work, arrays.resolution_ns - 1
+    # Pages of unified memory move beside the work of any stream.
+    work = taken(work, np.flatnonzero(~arrays.is_named(_UNIFIED)[work.rows]))
     lane = combined(work.device, work.stream)
     order = np.lexsort((np.arange(len(lane)), lane))
     start, end, of_lane = work.start[order], work.end[order], lane[order]

@@ -94,3 +94,54 @@ def test_other_segments_help_where_reserved_memory_is_unused(allocated, helps):
     }
     one = by_rule(World().kernels(10, 100 * US).wait(), known | numbers | sizes)["memory_full"]
     assert ("expandable_segments" in one.advice) is helps
+
+
+def on_pages(between, number=200):
+    """Pages of managed memory that move to the host, which works on each for as long as `between`."""
+    world = World().device("add", MS)
+    begin = max(world.free.values())
+    for k in range(number):
+        row = {"name": "Memcpy DtoH (Unified) (Unknown -> Unknown)", "cat": "gpu_memcpy", "dur": 200 * US, "device": 0}
+        world.rows.append(row | {"ts": begin + (between + 200 * US) * k, "stream": 0, "num_bytes": 2 << 20})
+    return by_rule(world, source="file:nsys")
+
+
+def test_a_host_that_works_on_pages_of_managed_memory_does_not_gain_from_prefetching():
+    found = on_pages(between=3 * MS)
+    assert found["idle"].title == "a host that works on managed memory"
+    assert found["idle"].gain_ns == 199 * 3 * MS
+    assert "unified_memory" not in found  # 0.1 ms of each gap is 3 % of the window
+    short = on_pages(between=80 * US)
+    assert short["unified_memory"].gain_ns == 199 * 80 * US
+    assert "idle" not in short
+
+
+def test_code_is_not_loaded_within_a_window_that_is_not_known():
+    """As where a recorder has launches, and no device work."""
+    world = World().host("cudaLaunchKernel", "cuda_runtime", 0, 5 * US)
+    world.host("cuLibraryLoadData", "cuda_driver", 10 * US, 30 * MS)
+    assert by_rule(world, source="file:nsys") == {}
+
+
+def test_a_program_without_torch_allocates_before_its_loop():
+    world = World().sleep(50 * US)
+    for _ in range(5):
+        for _ in range(3):
+            world.host("cudaMalloc", "cuda_runtime", world.now, 100 * US).sleep(100 * US)
+        world.device("solve", 50 * US).wait()
+    one = by_rule(world, source="file:nsys")["driver_memory"]
+    assert one.advice.startswith("allocate once before the loop")
+    assert "warmup" not in one.advice
+    with_torch = by_rule(world.op("aten::add", US), source="file:kineto")["driver_memory"]
+    assert "reuse" in with_torch.advice
+
+
+def test_an_event_that_a_convolution_waits_for_is_the_time_of_an_algorithm():
+    world = World()
+
+    def measure_algorithm(world):
+        world.device("void implicit_convolve_sgemm<float>", 60 * US).wait("cudaEventSynchronize").sleep(60 * US)
+
+    for _ in range(15):
+        world.within("aten::conv2d", measure_algorithm, "cpu_op")
+    assert "torch.backends.cudnn.benchmark" in by_rule(world)["host_sync"].advice

@@ -95,9 +95,11 @@ def pageable(arrays: TraceArrays) -> Iterator[Finding]:
     calls = arrays.beneath(arrays.outermost_ops(launch[launch >= 0]))
     factor = np.minimum(1.0, np.maximum(moved, 0) / np.maximum(arrays.dur[rows], 1) / _pinned_rate(arrays))
     factor[moved < 0] = 0.5
-    edits = (without_waits(calls), with_work(rows, factor))
     to_calls = arrays.ints("launch", to_device)
-    waited = int(arrays.dur[np.unique(to_calls[to_calls >= 0])].sum())
+    to_calls = np.unique(to_calls[to_calls >= 0])
+    waited = int(arrays.dur[to_calls].sum())
+    # The host fills the staging buffer in these calls.
+    edits = (without_waits(calls), without_host(to_calls), with_work(rows, factor))
     gain = min(arrays.steady.gain(*edits), alone + _idle_after(arrays, calls) + waited)
     if not arrays.has_torch:
         advice = (

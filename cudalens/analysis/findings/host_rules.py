@@ -56,6 +56,7 @@ _NATIVE_LAUNCHES: Final = "fewer and larger kernels (fuse loops), or a CUDA grap
 #: Other host work is a warm-up if so much of it is in the first quarter of the device work, of at least so many pieces.
 _MOST_AT_FIRST: Final = 0.75
 _MIN_FIRST: Final = 10
+_MIN_EARLY: Final = 3
 
 #: An operator in a pause takes ten times as long as it usually does; pauses come in operators of several names.
 _USUAL_SHARE: Final = 0.1
@@ -434,8 +435,9 @@ def _at_first_ns(arrays: TraceArrays, gaps: Gaps) -> int:
     Gaps of a loop are as long in each quarter.
     """
     num_first = len(arrays.work.rows) // 4
-    at_first_ns = int(gaps.length[gaps.ended_by < num_first].sum())
-    return at_first_ns if num_first >= _MIN_FIRST and at_first_ns >= _MOST_AT_FIRST * gaps.total_ns else 0
+    early = gaps.select(gaps.ended_by < num_first)
+    is_most = early.total_ns >= _MOST_AT_FIRST * gaps.total_ns and early.num_gaps >= _MIN_EARLY
+    return early.total_ns if is_most and num_first >= _MIN_FIRST else 0
 
 
 #: Shorter sequences are loops over elements, which are too small for a graph.

@@ -91,7 +91,10 @@ def _is_steady(arrays: TraceArrays, rows: Ints) -> bool:
     if not arrays.has_torch:  # without a caching allocator
         return len(late) >= _MIN_CALLS
     goes_on = length(_idle_in(arrays, late)) >= _LATE * length(_idle_in(arrays, rows))
-    return goes_on and (len(steps) > 1 or int(arrays.is_named(_FREE, late).sum()) >= _MIN_FREES)
+    is_free = arrays.is_named(_FREE, late)
+    # What is freed after the last allocation is freed at the end.
+    last = int(arrays.ts[late[~is_free]].max(initial=-1))
+    return goes_on and (len(steps) > 1 or int((arrays.ts[late[is_free]] < last).sum()) >= _MIN_FREES)
 
 
 def _from_first_release(arrays: TraceArrays, rows: Ints) -> Ints:

@@ -9,9 +9,11 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.time.groups import taken
 from cudalens.analysis.trust.host import DEVICE_WAIT, MISSING, Issue, Severity, TrustArrays, device_rows, missing_work
 from cudalens.analysis.units import duration, plural
+from cudalens.frames import Trace
 from cudalens.frames.column_arrays import Bools, Ints, combined
 
 _CONTEXT_SYNC: Final = "Context Sync"
@@ -212,6 +214,13 @@ def no_device_activity(arrays: TrustArrays) -> Iterator[Issue]:
     if len(missing.launches) and not len(calls):
         return
     yield Issue("no device activity", "partial", missing.sentence, calls, max(len(calls), 1), "", missing.todo)
+
+
+@once_per_trace
+def share_of_lost_work(trace: Trace) -> float:
+    """The share of the launch calls of `trace` whose device work is not recorded."""
+    arrays = TrustArrays(trace)
+    return len(_unanswered(arrays)) / max(len(arrays.launches), 1)
 
 
 def _unanswered(arrays: TrustArrays) -> Ints:

@@ -145,3 +145,54 @@ def test_an_event_that_a_convolution_waits_for_is_the_time_of_an_algorithm():
     for _ in range(15):
         world.within("aten::conv2d", measure_algorithm, "cpu_op")
     assert "torch.backends.cudnn.benchmark" in by_rule(world)["host_sync"].advice
+
+
+def test_a_gap_in_an_only_step_is_no_warm_up():
+    world = World().device("a", 50 * US).sleep(2 * MS).kernels(60, 50 * US, 45 * US).wait()
+    one = by_rule(world, source="file:kineto")["host_work"]
+    assert "quarter" not in one.what
+
+
+def test_a_batch_from_pageable_memory_at_the_start_also_costs_the_host_that_fills_a_buffer():
+    """The call returns before the copy has ended: it is no wait, and takes as long."""
+    world = World()
+    world.number += 1
+    world.host("cudaMemcpyAsync", "cuda_runtime", 0, 5 * MS, correlation_id=world.number)
+    copy = {"name": PAGEABLE, "cat": "gpu_memcpy", "ts": 300 * US, "dur": 4900 * US, "device": 0, "stream": 7}
+    world.rows.append(copy | {"num_bytes": 19 << 20, "correlation_id": world.number})
+    world.now = world.free[7] = 5200 * US
+    world.kernels(100, 150 * US).wait()
+    gain = by_rule(world, source="file:kineto")["pageable_copies"].gain_ns
+    assert 3 * MS < gain < 5300 * US
+
+
+def test_broadcasts_of_parameters_are_of_the_start():
+    world = World().device("ncclDevKernel_Broadcast_RING_LL", 40 * MS).kernels(20, MS)
+    assert "broadcast once" in by_rule(world.wait())["exposed_communication"].advice
+
+
+def test_memory_that_is_freed_at_the_end_is_not_allocated_in_a_loop():
+    def call(world, name):
+        world.host(name, "cuda_runtime", world.now, MS).sleep(MS)
+
+    world = World().op("aten::add", US)
+    for _ in range(9):
+        call(world, "cuMemMap")
+        world.device("add", 100 * US).wait()
+    for _ in range(5):
+        call(world, "cuMemUnmap")
+    once = by_rule(world.device("add", 100 * US), source="file:kineto")["driver_memory"]
+    assert "warm-up" in once.advice
+    for _ in range(5):
+        call(world, "cuMemMap")
+        world.device("add", 100 * US).wait()
+    again = by_rule(world, source="file:kineto")["driver_memory"]
+    assert "constant shapes" in again.advice
+
+
+def test_idle_time_is_not_known_where_the_work_of_most_launches_is_missing():
+    world = World().device("add", MS)
+    for _ in range(20):
+        world.number += 1
+        world.host("cudaLaunchKernel", "cuda_runtime", world.now, 5 * MS, correlation_id=world.number).sleep(5 * MS)
+    assert by_rule(world.device("add", MS), source="file:nsys") == {}

@@ -16,6 +16,7 @@ from cudalens.frames.column_arrays import Ints
 
 #: Pages of managed memory that move because a kernel or the host touches them, and their copies by a prefetch.
 _UNIFIED: Final = r"\(Unified\)"
+_PREFETCHED: Final = r"\(Unified\).*, prefetched$"
 _PAGEABLE: Final = r"^Memcpy (?:HtoD|DtoH).*Pageable"
 _TO_DEVICE: Final = r"^(?:Memcpy|CopyH|MEMORY_COPY_H).*(?:HtoD|HOST_TO_DEVICE|HostToDevice)"
 _BOTH_WAYS: Final = r"HtoD|DtoH|HostToDevice|DeviceToHost|HOST_TO_DEVICE|DEVICE_TO_HOST"
@@ -140,7 +141,7 @@ def unified(arrays: TraceArrays) -> Iterator[Finding]:
     host, or a kernel, waits for it; in the rest of a longer gap the host works on the page. What kernels lose while
     they wait is not recorded and not part of it. Threshold: a twentieth of the window.
     """
-    rows = arrays.matching(_UNIFIED, "gpu_memcpy")
+    rows = np.setdiff1d(arrays.matching(_UNIFIED, "gpu_memcpy"), arrays.matching(_PREFETCHED, "gpu_memcpy"))
     if not len(rows):
         return
     start, end = arrays.busy.end[:-1], arrays.busy.start[1:]

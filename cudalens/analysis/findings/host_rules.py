@@ -416,6 +416,8 @@ def _host_work_advice(arrays: TraceArrays, gaps: Gaps, running: Ints, *, is_earl
     warm_up = "%%cudaprofile --warmup 3" if arrays.has_torch else "outside of the recording"
     if arrays.is_warmup(int(running[np.argmax(gaps.length)])):
         return f"measure after this warm-up, {warm_up}"
+    if is_early and not arrays.has_torch:
+        return "it is mostly at the start, and does not repeat: do not record it, or name it with NVTX ranges"
     if is_early:
         return f"measure after a warm-up, {warm_up}: later work does not have most of this time"
     has_ops = bool(arrays.is_in("cpu_op").any())

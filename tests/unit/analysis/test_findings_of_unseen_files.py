@@ -59,6 +59,10 @@ def test_host_work_of_a_first_pass_is_a_warm_up():
     one = by_rule(passes(10 * MS, 10 * US), source="file:nsys")["host_work"]
     assert "289 ms of it in the first quarter of the work" in one.what
     assert "warm-up" in one.advice
+    native = World()
+    for pause in (*[MS] * 8, *[0] * 92):
+        native.sleep(pause).device("solve", 30 * US)
+    assert by_rule(native.wait(), source="file:nsys")["host_work"].advice.startswith("it is mostly at the start")
 
 
 def test_host_work_of_each_pass_that_no_event_shows_has_to_be_recorded():
@@ -94,6 +98,15 @@ def test_other_segments_help_where_reserved_memory_is_unused(allocated, helps):
     }
     one = by_rule(World().kernels(10, 100 * US).wait(), known | numbers | sizes)["memory_full"]
     assert ("expandable_segments" in one.advice) is helps
+
+
+@pytest.mark.parametrize(("name", "has_finding"), [(" (Unknown -> Unknown)", True), (", prefetched", False)])
+def test_pages_that_the_program_prefetches_are_not_moved_as_they_are_touched(name, has_finding):
+    world = World().device("add", MS)
+    for k in range(100):
+        row = {"name": f"Memcpy HtoD (Unified){name}", "cat": "gpu_memcpy", "dur": 50 * US, "device": 0, "stream": 0}
+        world.rows.append(row | {"ts": 2 * MS + 100 * US * k, "num_bytes": 2 << 20})
+    assert ("unified_memory" in by_rule(world, source="file:nsys")) is has_finding
 
 
 def on_pages(between, number=200):

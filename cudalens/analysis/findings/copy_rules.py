@@ -11,6 +11,7 @@ from cudalens.analysis import units
 from cudalens.analysis.findings.finding import Finding, overlapped, with_work, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.groups import length, subtract
+from cudalens.analysis.time.sync_groups import FACTORY
 from cudalens.analysis.time.work import COMPUTE
 from cudalens.frames.column_arrays import Ints
 
@@ -25,11 +26,6 @@ _COPY_OP: Final = r"^aten::(?:copy_|clone|_to_copy|_foreach_copy_)$"
 _CAST: Final = "^aten::_to_copy$"
 _COPY_CALL: Final = r"Memcpy"
 
-#: Operators that make a tensor from numbers, and in-place ones that fill a new tensor.
-_FACTORY: Final = (
-    r"^aten::(?:(?:rand|randn|zeros|ones|full)(?:_like)?|randint|randperm|normal|arange|linspace|logspace|eye"
-    r"|tril_indices|triu_indices|(?:normal|uniform|random|bernoulli|exponential)_)$"
-)
 #: What programs do with such a tensor before they copy it: elementwise operators, views, conversions.
 _ADJUSTMENT: Final = (
     r"^aten::(?:empty|(?:add|sub|mul|div|neg|exp|sqrt|pow|clamp|erfinv|fill|zero|masked_fill|tril|triu|unsqueeze"
@@ -297,14 +293,14 @@ def _made_on_host(arrays: TraceArrays) -> tuple[Ints, Ints, Ints]:
     launch = arrays.ints("launch", copied)
     copied, launch = copied[launch >= 0], launch[launch >= 0]
     copy_ops = np.setdiff1d(arrays.outermost_ops(launch), launch)
-    if not len(copy_ops) or not len(arrays.matching(_FACTORY, "cpu_op")):
+    if not len(copy_ops) or not len(arrays.matching(FACTORY, "cpu_op")):
         return copied[:0], copied[:0], copied[:0]
     is_op = arrays.is_in("cpu_op")
     ops = np.flatnonzero(is_op & ~(is_op[arrays.parent] & (arrays.parent >= 0)))
     ops = ops[np.lexsort((arrays.ts[ops], arrays.thread[ops]))]
     low, high = arrays.launched_in(ops)
     is_copy, is_on_host = np.isin(ops, copy_ops), low == high
-    is_factory = is_on_host & arrays.is_named(_FACTORY)[ops]
+    is_factory = is_on_host & arrays.is_named(FACTORY)[ops]
     is_adjustment = is_on_host & arrays.is_named(_ADJUSTMENT)[ops]
     # A run of operators ends with another operator, or with the thread: add(a, b) | zeros, mul, to, ones, to | linear.
     is_other = ~(is_copy | is_factory | is_adjustment)

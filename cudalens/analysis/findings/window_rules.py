@@ -182,6 +182,8 @@ def _advice_for(arrays: TraceArrays, cause: str) -> str:
     """What to record or look at, by the largest cause."""
     if not (arrays.thread >= 0).any():
         return "record the host too (operators and runtime calls): the trace has only device work"
+    if cause == "device" and not arrays.has_torch and len(arrays.matching(_PAGES_TO_HOST, "gpu_memcpy")):
+        return "name the host's work with NVTX ranges: it ends when it touches a page of managed memory"
     if cause == "device":
         return "cudalens.analysis.idle_time(trace) has each gap with the work that it waited for"
     if arrays.has_python:

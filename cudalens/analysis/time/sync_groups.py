@@ -15,10 +15,20 @@ import pandas as pd
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.time.groups import length, union
 from cudalens.analysis.time.work import uses_torch
+from cudalens.frames import RUNTIME_CATEGORIES
+from cudalens.frames.column_arrays import Bools, Ints, combined, is_category, map_texts
 from cudalens.frames.sync_kinds import EXPLICIT, SyncKind
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
+
+#: Operators that make a tensor from numbers, and in-place ones that fill a new tensor.
+FACTORY: Final = (
+    r"^aten::(?:(?:rand|randn|zeros|ones|full)(?:_like)?|randint|randperm|normal|arange|linspace|logspace|eye"
+    r"|tril_indices|triu_indices|(?:normal|uniform|random|bernoulli|exponential)_)$"
+)
+#: Waits for a copy, which can be one of a tensor that was just made on the CPU.
+_TO_DEVICE: Final = (SyncKind.PAGEABLE_TO_DEVICE, SyncKind.BLOCKING_TO_DEVICE, SyncKind.COPY)
 
 _KEY: Final = ("place", "source", "expression", "kind", "op")
 _DTYPES: Final = {
@@ -57,7 +67,11 @@ def wait_groups(trace: Trace) -> pd.DataFrame:
     for name in _KEY:
         plain[name] = plain[name].where(plain[name].notna(), "")
     has_torch = uses_torch(trace)
-    rows = [_group(key, group, has_torch) for key, group in plain.groupby(list(_KEY), sort=False)]
+    is_made = pd.Series(_is_of_made_tensor(trace), index=plain.index)
+    rows = [
+        _group(key, group, has_torch, is_made[group.index].mean() > 1 / 2)
+        for key, group in plain.groupby(list(_KEY), sort=False)
+    ]
     total = sum(0 if row["total_ns"] is pd.NA else row["total_ns"] for row in rows)
     for row in rows:
         row["share_pct"] = _share(row["total_ns"], total)
@@ -67,12 +81,50 @@ def wait_groups(trace: Trace) -> pd.DataFrame:
     )
 
 
-def _group(key: Any, group: pd.DataFrame, has_torch: bool) -> dict[str, Any]:
+def _is_of_made_tensor(trace: Trace) -> Bools:
+    """Which waits are for the copy of a tensor that the operator before made on the CPU; shape of ``trace.syncs``."""
+    waits, events = trace.syncs, trace.events
+    found = np.zeros(len(waits), bool)
+    at = np.flatnonzero(waits["kind"].isin(_TO_DEVICE).to_numpy() & waits["event"].notna().to_numpy())
+    is_op = is_category(events["cat"].array, ("cpu_op",))
+    names = events["name"].array
+    is_factory = is_op & map_texts(names, lambda name: re.search(FACTORY, name) is not None, False)
+    if not len(at) or not is_factory.any():
+        return found
+    parent = events["parent"].array.to_numpy(dtype=np.int64, na_value=-1)
+    outer = waits["event"].array[at].to_numpy(dtype=np.int64)
+    while (climbs := (parent[outer] >= 0) & is_op[parent[outer]]).any():
+        outer = np.where(climbs, parent[outer], outer)
+    start = events["ts"].to_numpy()
+    end = start + events["dur"].to_numpy()
+    thread = combined(*(events[name].array.to_numpy(dtype=np.int64, na_value=-1) for name in ("pid", "tid")))
+    ops = np.flatnonzero(is_op & ~(is_op[parent] & (parent >= 0)))
+    calls = np.flatnonzero(is_category(events["cat"].array, RUNTIME_CATEGORIES))
+    for number in np.unique(thread[outer]).tolist():
+        mine = np.flatnonzero(thread[outer] == number)
+        own_ops = _by_start(ops[thread[ops] == number], start)
+        own_calls = _by_start(calls[thread[calls] == number], start)
+        place = np.searchsorted(start[own_ops], start[outer[mine]]) - 1
+        before = own_ops[np.maximum(place, 0)]
+        # An operator that calls the runtime makes its tensor on the device.
+        low, high = (np.searchsorted(start[own_calls], edge[before]) for edge in (start, end))
+        found[at[mine]] = (place >= 0) & is_factory[before] & (low == high)
+    return found
+
+
+def _by_start(rows: Ints, start: Ints) -> Ints:
+    return rows[np.argsort(start[rows], kind="stable")]
+
+
+def _group(key: Any, group: pd.DataFrame, has_torch: bool, is_made: bool) -> dict[str, Any]:
     found = {name: value or None for name, value in zip(_KEY, key, strict=True)}
     kind = SyncKind(str(found["kind"]))
     known = group["dur"].dropna()
     longest = known.index[int(np.argmax(known.to_numpy(np.int64)))] if len(known) else group.index[0]
     gpu = group["gpu_dur"].dropna()
+    how = advice(kind, found["op"], found["expression"], has_torch=has_torch)
+    if is_made:
+        how = SyncAdvice.MAKE_ON_DEVICE.value
     return found | {
         "is_hidden": kind not in EXPLICIT,
         "count": len(group),
@@ -81,7 +133,7 @@ def _group(key: Any, group: pd.DataFrame, has_torch: bool) -> dict[str, Any]:
         "max_ns": int(known.max()) if len(known) else pd.NA,
         "gpu_ns": int(gpu.sum()) if len(gpu) else pd.NA,
         "event": group["event"][longest],
-        "advice": advice(kind, found["op"], found["expression"], has_torch=has_torch),
+        "advice": how,
     }
 
 

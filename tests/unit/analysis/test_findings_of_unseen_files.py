@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from findings_worlds import MS, US, V100, World
 
-from cudalens.analysis import findings
+from cudalens.analysis import findings, syncs
 from cudalens.frames import build_memory
 
 PAGEABLE = "Memcpy HtoD (Pageable -> Device)"
@@ -107,6 +107,45 @@ def test_pages_that_the_program_prefetches_are_not_moved_as_they_are_touched(nam
         row = {"name": f"Memcpy HtoD (Unified){name}", "cat": "gpu_memcpy", "dur": 50 * US, "device": 0, "stream": 0}
         world.rows.append(row | {"ts": 2 * MS + 100 * US * k, "num_bytes": 2 << 20})
     assert ("unified_memory" in by_rule(world, source="file:nsys")) is has_finding
+
+
+def copied_after(before):
+    """The advice for waits for tensors that are copied from pageable memory, each after what `before` does."""
+    world = World()
+    for _ in range(5):
+        before(world)
+        copy = lambda w: w.device(  # noqa: E731
+            PAGEABLE, MS, cat="gpu_memcpy", num_bytes=10 << 20, call="cudaMemcpyAsync", waits=True
+        )
+        world.within("aten::to", copy, "cpu_op").sleep(US).device("add", 100 * US)
+    waits = syncs(world.trace(source="file:kineto"))
+    return waits["advice"][waits["kind"] == "pageable copy to device"].item()
+
+
+def test_a_wait_for_the_copy_of_a_tensor_that_was_just_made_is_not_for_pinning():
+    made = copied_after(lambda w: w.op("aten::randn", 3 * MS).sleep(3 * MS))
+    assert "on the device itself" in made
+    assert "pin" not in made
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        lambda w: w.op("aten::stack", 3 * MS).sleep(3 * MS),
+        lambda w: w.within("aten::randn", lambda v: v.device("distribution", 10 * US), "cpu_op"),
+        lambda w: w.host("aten::randn", "cpu_op", w.now, 3 * MS, tid=2).sleep(3 * MS),
+    ],
+    ids=["a batch", "made on the device", "made by another thread"],
+)
+def test_a_wait_for_the_copy_of_a_batch_is_for_pinning(before):
+    assert "pin the host's tensor" in copied_after(before)
+
+
+def test_a_host_that_has_not_touched_a_page_yet_does_its_own_work():
+    world = World().device("add", 400 * US)
+    page = {"name": "Memcpy DtoH (Unified) (Unknown -> Unknown)", "cat": "gpu_memcpy", "dur": 5 * US, "device": 0}
+    world.rows.append(page | {"ts": 900 * US, "stream": 0, "num_bytes": 64 << 10})
+    assert "NVTX" in by_rule(world, source="file:nsys")["idle"].advice
 
 
 def on_pages(between, number=200):

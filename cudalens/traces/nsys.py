@@ -101,8 +101,10 @@ class _NsysReader:
         self._rows.add(KERNELS, start=rows["start"], end=rows["end"], cat="kernel", name=names, ints=ints, texts=texts)
 
     def _add_copies(self) -> None:
-        rows = self._database.read(COPIES, [*_PLACE, *_GRAPH, "bytes", "copyKind", "srcKind", "dstKind"])
-        names = activities.copy_names(rows["copyKind"], rows["srcKind"], rows["dstKind"], _MEMORY_KINDS)
+        kinds = ["copyKind", "srcKind", "dstKind", "migrationCause"]
+        rows = self._database.read(COPIES, [*_PLACE, *_GRAPH, "bytes", *kinds])
+        kind, source, target, cause = (rows[name] for name in kinds)
+        names = activities.copy_names(kind, source, target, cause, _MEMORY_KINDS)
         ints = self._place(rows) | {"num_bytes": rows["bytes"]}
         self._rows.add(COPIES, start=rows["start"], end=rows["end"], cat="gpu_memcpy", name=names, ints=ints)
         rows = self._database.read(SETS, [*_PLACE, *_GRAPH, "bytes", "memKind"])

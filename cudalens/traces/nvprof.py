@@ -85,8 +85,10 @@ class _NvprofReader:
         self._add_device_work(table, rows, "kernel", names, ints, texts)
 
     def _add_copies(self, table: str) -> None:
-        rows = self._database.read(table, [*_PLACE, "bytes", "copyKind", "srcKind", "dstKind"])
-        names = activities.copy_names(rows["copyKind"], rows["srcKind"], rows["dstKind"], activities.MEMORY_KINDS)
+        kinds = ["copyKind", "srcKind", "dstKind", "migrationCause"]
+        rows = self._database.read(table, [*_PLACE, "bytes", *kinds])
+        kind, source, target, cause = (rows[name] for name in kinds)
+        names = activities.copy_names(kind, source, target, cause, activities.MEMORY_KINDS)
         self._add_device_work(table, rows, "gpu_memcpy", names, {"num_bytes": rows["bytes"]})
 
     def _add_sets(self) -> None:

@@ -185,7 +185,7 @@ def _name(rule: Rule) -> str:
 
 
 def _is_worth_reporting(arrays: TraceArrays, found: Finding) -> bool:
-    if found.is_idle and arrays.is_filtered:
+    if found.is_idle and (arrays.is_filtered or arrays.lacks_work):
         return False
     return found.gain_ns is None or (arrays.wall_ns >= MIN_WALL_NS and (found.share_pct or 0) >= MIN_SHARE_PCT)
 

@@ -41,6 +41,9 @@ _TENSOR_PARALLEL: Final = (
     "gather the next layer's inputs beside this layer's products (in tensor parallelism: asynchronous tensor "
     "parallelism with torch.distributed._symmetric_memory, or fewer GPUs for each layer)"
 )
+_BROADCAST: Final = (
+    "parameters are broadcast once, at the start: measure after that; if it repeats, DDP(broadcast_buffers=False)"
+)
 _FSDP: Final = r"(?i)fsdp|fully_?sharded"
 
 #: How each kind of collective is overlapped.
@@ -50,6 +53,7 @@ _OVERLAPS: Final = (
         "DDP buckets (bucket_cap_mb, gradient_as_bucket_view=True), no_sync() during gradient accumulation",
     ),
     (r"(?i)all_?gather|reduce_?scatter", _PREFETCH),
+    (r"(?i)broadcast", _BROADCAST),
     (
         r"(?i)send_?recv|all_?to_?all|dispatch|combine",
         "all_to_all with async_op=True, wait() as late as possible, and independent layers or a second half of the "
@@ -157,6 +161,8 @@ def _overlap_advice(arrays: TraceArrays, rows: Ints) -> str:
     """How to overlap the communication that takes the longest, by the names of its kernels."""
     taken = {how: int(arrays.dur[rows[arrays.is_named(pattern)[rows]]].sum()) for pattern, how in _OVERLAPS}
     how = max(taken, key=lambda one: taken[one])
+    if how == _BROADCAST and taken[how]:
+        return f"{_BROADCAST}; cudalens.load_ranks names the rank that the others wait for"
     if not taken[how]:
         how = "start it earlier, on a stream of its own, and wait for it as late as possible"
     elif how == _PREFETCH and not arrays.is_named(_FSDP).any():

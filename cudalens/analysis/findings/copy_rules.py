@@ -11,13 +11,14 @@ from cudalens.analysis import units
 from cudalens.analysis.findings.finding import Finding, overlapped, with_work, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.groups import length, subtract
-from cudalens.analysis.time.sync_groups import SyncAdvice
+from cudalens.analysis.time.sync_groups import FACTORY, SyncAdvice
 from cudalens.analysis.time.work import COMPUTE
 from cudalens.frames.column_arrays import Ints
 from cudalens.frames.sync_kinds import SyncKind
 
 #: Pages of managed memory that move because a kernel or the host touches them, and their copies by a prefetch.
 _UNIFIED: Final = r"\(Unified\)"
+_PREFETCHED: Final = r"\(Unified\).*, prefetched$"
 _PAGEABLE: Final = r"^Memcpy (?:HtoD|DtoH).*Pageable"
 _TO_DEVICE: Final = r"^(?:Memcpy|CopyH|MEMORY_COPY_H).*(?:HtoD|HOST_TO_DEVICE|HostToDevice)"
 _BOTH_WAYS: Final = r"HtoD|DtoH|HostToDevice|DeviceToHost|HOST_TO_DEVICE|DEVICE_TO_HOST"
@@ -26,11 +27,6 @@ _COPY_OP: Final = r"^aten::(?:copy_|clone|_to_copy|_foreach_copy_)$"
 _CAST: Final = "^aten::_to_copy$"
 _COPY_CALL: Final = r"Memcpy"
 
-#: Operators that make a tensor from numbers, and in-place ones that fill a new tensor.
-_FACTORY: Final = (
-    r"^aten::(?:(?:rand|randn|zeros|ones|full)(?:_like)?|randint|randperm|normal|arange|linspace|logspace|eye"
-    r"|tril_indices|triu_indices|(?:normal|uniform|random|bernoulli|exponential)_)$"
-)
 #: What programs do with such a tensor before they copy it: elementwise operators, views, conversions.
 _ADJUSTMENT: Final = (
     r"^aten::(?:empty|(?:add|sub|mul|div|neg|exp|sqrt|pow|clamp|erfinv|fill|zero|masked_fill|tril|triu|unsqueeze"
@@ -48,7 +44,18 @@ _HOST_RATE: Final = 200.0
 _MAKING_SHARE: Final = 0.1
 _MAKE_ON_GPU: Final = 'make them on the GPU: torch.randn(n, device="cuda"); for a new model: with torch.device("cuda"):'
 
+#: So many copies before any kernel are those of a model, and not of a batch.
+_MIN_WEIGHTS: Final = 10
+_MOVE_ONCE: Final = (
+    'the copies before the first kernel move a model once: measure after them; to start sooner, torch.device("cuda") '
+    "around its construction, or torch.load(map_location=...)"
+)
+
 _MIGRATED: Final = 0.05
+
+#: A page fault takes tens of microseconds, and rarely this long.
+_FAULT_NS: Final = 100_000
+_MOSTLY: Final = 0.9
 _NOT_OVERLAPPED: Final = 0.05
 _ON_DEVICE: Final = 0.05
 
@@ -86,9 +93,11 @@ def pageable(arrays: TraceArrays) -> Iterator[Finding]:
     calls = arrays.beneath(arrays.outermost_ops(launch[launch >= 0]))
     factor = np.minimum(1.0, np.maximum(moved, 0) / np.maximum(arrays.dur[rows], 1) / _pinned_rate(arrays))
     factor[moved < 0] = 0.5
-    edits = (without_waits(calls), with_work(rows, factor))
     to_calls = arrays.ints("launch", to_device)
-    waited = int(arrays.dur[np.unique(to_calls[to_calls >= 0])].sum())
+    to_calls = np.unique(to_calls[to_calls >= 0])
+    waited = int(arrays.dur[to_calls].sum())
+    # The host fills the staging buffer in these calls.
+    edits = (without_waits(calls), without_host(to_calls), with_work(rows, factor))
     gain = min(arrays.steady.gain(*edits), alone + _idle_after(arrays, calls) + waited)
     if not arrays.has_torch:
         advice = (
@@ -99,6 +108,8 @@ def pageable(arrays: TraceArrays) -> Iterator[Finding]:
         advice = _MAKE_ON_GPU
     elif 2 * arrays.dur[np.intersect1d(rows, _of_modules(arrays))].sum() >= busy:
         advice = SyncAdvice.MAKE_MODULE_ON_DEVICE.value
+    elif 2 * arrays.dur[_before_first_kernel(arrays, to_device)].sum() >= busy:
+        advice = _MOVE_ONCE
     elif 2 * arrays.dur[to_device].sum() >= busy:
         advice = "DataLoader(pin_memory=True) or tensor.pin_memory(), and .to(device, non_blocking=True)"
     else:
@@ -123,26 +134,38 @@ def _of_modules(arrays: TraceArrays) -> Ints:
     return arrays.work.rows[arrays.launched(ops)] if len(ops) else ops
 
 
+def _before_first_kernel(arrays: TraceArrays, copies: Ints) -> Ints:
+    """Those of `copies` before the first kernel, as a new model is moved; none if they are few."""
+    kernels = arrays.work.start[arrays.work.kind == COMPUTE]
+    early = copies[arrays.ts[copies] < kernels.min()] if len(kernels) else copies[:0]
+    return early if len(early) >= _MIN_WEIGHTS else copies[:0]
+
+
 def unified(arrays: TraceArrays) -> Iterator[Finding]:
     """``unified_memory``: pages of managed memory move between host and device because one of them touches them.
 
-    Gain: idle time of the devices before and after such copies: a page moves when the host, or a kernel, waits for it.
-    What kernels lose while they wait is not recorded and not part of it. Threshold: a twentieth of the window.
+    Gain: idle time of the devices before and after such copies, at most `_FAULT_NS` of each gap: a page moves when the
+    host, or a kernel, waits for it; in the rest of a longer gap the host works on the page. What kernels lose while
+    they wait is not recorded and not part of it. Threshold: a twentieth of the window.
     """
-    rows = arrays.matching(_UNIFIED, "gpu_memcpy")
+    rows = np.setdiff1d(arrays.matching(_UNIFIED, "gpu_memcpy"), arrays.matching(_PREFETCHED, "gpu_memcpy"))
     if not len(rows):
         return
     start, end = arrays.busy.end[:-1], arrays.busy.start[1:]
     is_beside = np.isin(end, arrays.ts[rows]) | np.isin(start, arrays.end[rows])
-    gain = int((end - start)[is_beside].sum())
+    gaps = (end - start)[is_beside]
+    gain = int(np.minimum(gaps, _FAULT_NS).sum())
     if arrays.is_minor(gain, _MIGRATED):
         return
     moved = arrays.ints("num_bytes", rows)
     total = units.size(int(moved[moved > 0].sum()))
     to_device = np.intersect1d(rows, arrays.matching("HtoD", "gpu_memcpy"))
+    rest = ""
+    if gain < _MOSTLY * gaps.sum():
+        rest = f", at most {units.duration(gain)} of it for moving pages: then the host worked on them"
     what = (
         f"{_copies(rows)} of unified memory {_ways(rows, to_device)} ({total}) were made as pages were touched; the "
-        f"GPU was idle for {units.duration(gain)} beside them."
+        f"GPU was idle for {units.duration(int(gaps.sum()))} beside them{rest}."
     )
     advice = "cudaMemPrefetchAsync before the kernel and before the host reads, or cudaMalloc and explicit copies"
     yield arrays.finding(
@@ -281,14 +304,14 @@ def _made_on_host(arrays: TraceArrays) -> tuple[Ints, Ints, Ints]:
     launch = arrays.ints("launch", copied)
     copied, launch = copied[launch >= 0], launch[launch >= 0]
     copy_ops = np.setdiff1d(arrays.outermost_ops(launch), launch)
-    if not len(copy_ops) or not len(arrays.matching(_FACTORY, "cpu_op")):
+    if not len(copy_ops) or not len(arrays.matching(FACTORY, "cpu_op")):
         return copied[:0], copied[:0], copied[:0]
     is_op = arrays.is_in("cpu_op")
     ops = np.flatnonzero(is_op & ~(is_op[arrays.parent] & (arrays.parent >= 0)))
     ops = ops[np.lexsort((arrays.ts[ops], arrays.thread[ops]))]
     low, high = arrays.launched_in(ops)
     is_copy, is_on_host = np.isin(ops, copy_ops), low == high
-    is_factory = is_on_host & arrays.is_named(_FACTORY)[ops]
+    is_factory = is_on_host & arrays.is_named(FACTORY)[ops]
     is_adjustment = is_on_host & arrays.is_named(_ADJUSTMENT)[ops]
     # A run of operators ends with another operator, or with the thread: add(a, b) | zeros, mul, to, ones, to | linear.
     is_other = ~(is_copy | is_factory | is_adjustment)

@@ -53,6 +53,11 @@ _COMPILE_NS: Final = 10_000_000
 #: What to try in a program without torch: C++, OpenMP, OpenACC.
 _NATIVE_LAUNCHES: Final = "fewer and larger kernels (fuse loops), or a CUDA graph of the sequence"
 
+#: Other host work is a warm-up if so much of it is in the first quarter of the device work, of at least so many pieces.
+_MOST_AT_FIRST: Final = 0.75
+_MIN_FIRST: Final = 10
+_MIN_EARLY: Final = 3
+
 #: An operator in a pause takes ten times as long as it usually does; pauses come in operators of several names.
 _USUAL_SHARE: Final = 0.1
 _MIN_PAUSES: Final = 3
@@ -260,9 +265,9 @@ def compiling(arrays: TraceArrays) -> Iterator[Finding]:
     work, their time.
     """
     rows = arrays.matching(COMPILE)
-    if not len(rows):
-        return
     has_work = len(arrays.work.rows) > 0
+    if not len(rows) or not (has_work or arrays.is_cpu_run):
+        return
     size = length(arrays.idle.by_event["compile"] if has_work else arrays.time_of(rows))
     # The profiler's rows of overhead are in no call tree: a replay does not have them.
     in_tree = rows[(arrays.thread[rows] >= 0) & ~arrays.is_in("overhead")[rows]]
@@ -415,20 +420,48 @@ def _host_work(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
     row, rows = int(running[at]), arrays.work.rows[gaps.ended_by]
     is_step = arrays.is_named(f"^{STEP_PREFIX}")[row] and row >= 0
     name = f"in {arrays.name_of(row)}" if row >= 0 and not is_step else "outside recorded operators and calls"
+    at_first_ns = _at_first_ns(arrays, gaps)
+    early = f"; {units.duration(at_first_ns)} of it in the first quarter of the work" if at_first_ns else ""
     what = (
         f"the GPU was idle for {units.duration(gaps.total_ns)} in {units.plural(gaps.num_gaps, 'gap')} of "
-        f"{units.duration(PAUSE_NS)} or more while the host did other work, the longest {name}{_slowed(arrays)}."
+        f"{units.duration(PAUSE_NS)} or more while the host did other work, the longest {name}"
+        f"{early}{_slowed(arrays)}."
     )
-    if arrays.is_warmup(row):
-        advice = "measure after this warm-up, %%cudaprofile --warmup 3"
-    else:
-        advice = "move that work (logging, metrics, Python loops over elements) out of the loop, or to another thread"
-        if not arrays.has_python and arrays.is_in("cpu_op").any():  # a program with torch, which has such lines
-            advice += "; for its lines, profile with %%cudaprofile --stacks"
+    advice = _host_work_advice(arrays, gaps, running, is_early=at_first_ns > 0)
     return arrays.finding(
         "host_work", "other host work", what, gaps.total_ns, advice, "low" if arrays.has_python else "medium",
         rows=rows, weight=gaps.length, place=arrays.place(row if row >= 0 else int(rows[at])), is_idle=True,
     )  # fmt: skip
+
+
+def _host_work_advice(arrays: TraceArrays, gaps: Gaps, running: Ints, *, is_early: bool) -> str:
+    warm_up = "%%cudaprofile --warmup 3" if arrays.has_torch else "outside of the recording"
+    if arrays.is_warmup(int(running[np.argmax(gaps.length)])):
+        return f"measure after this warm-up, {warm_up}"
+    if is_early and not arrays.has_torch:
+        return "it is mostly at the start, and does not repeat: do not record it, or name it with NVTX ranges"
+    if is_early:
+        return f"measure after a warm-up, {warm_up}: later work does not have most of this time"
+    has_ops = bool(arrays.is_in("cpu_op").any())
+    if not has_ops and not arrays.has_python and 2 * gaps.length[running < 0].sum() >= gaps.total_ns:
+        if not arrays.has_torch:
+            return "name the host's work with NVTX ranges: only its calls of the runtime are recorded"
+        return "record what the host does: activities=[CPU, CUDA] of torch.profiler, or nsys --python-sampling=true"
+    advice = "move that work (logging, metrics, Python loops over elements) out of the loop, or to another thread"
+    if has_ops and not arrays.has_python:  # a program with torch, which has such lines
+        advice += "; for its lines, profile with %%cudaprofile --stacks"
+    return advice
+
+
+def _at_first_ns(arrays: TraceArrays, gaps: Gaps) -> int:
+    """The time of gaps in the first quarter of the device work, if that is most of their time; else 0.
+
+    Gaps of a loop are as long in each quarter.
+    """
+    num_first = len(arrays.work.rows) // 4
+    early = gaps.select(gaps.ended_by < num_first)
+    is_most = early.total_ns >= _MOST_AT_FIRST * gaps.total_ns and early.num_gaps >= _MIN_EARLY
+    return early.total_ns if is_most and num_first >= _MIN_FIRST else 0
 
 
 #: Shorter sequences are loops over elements, which are too small for a graph.

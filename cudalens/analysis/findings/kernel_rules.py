@@ -263,9 +263,12 @@ _SHARE: Final = 0.05
 FP32_PRODUCTS: Final = (
     r"^(?!.*(?:tf32|tensorop|bf16|f16|h884|s16816|s1688)).*"
     r"(?:(?:^|_)s(?:gemm|cudnn)_|convolve_sgemm|sgemm_largek|simt_s(?:gemm|fprop|dgrad|wgrad|conv)"
-    r"|_f32f32_f32f32_f32_|wgrad_alg\d_engine<float|^Cijk_\w+?_SB_"
+    r"|_f32f32_f32f32_f32_|[wd]grad_(?:alg\d_)?engine<float|winograd_nonfused::winograd\w+<float|^Cijk_\w+?_SB_"
     r"|^simulated::(?:mm|addmm|bmm|baddbmm|(?:\w+_)?convolution\w*)<float>)"
 )
+#: Those of convolutions, by their names and by the operators that launch them.
+_CONVOLVING: Final = r"scudnn|convolve|[wd]grad|fprop|winograd|conv"
+_CONVOLUTION_OP: Final = r"^aten::\w*conv"
 #: Kernels on doubles: products, and template instances of pointwise kernels and reductions.
 _PRODUCTS_64: Final = (
     r"(?:^|_)d(?:gemm|884gemm)|_f64f64_|^Cijk_\w+?_DB_|^simulated::(?:mm|addmm|bmm|baddbmm|\w*conv\w*)<double>"
@@ -309,18 +312,26 @@ def full_precision(arrays: TraceArrays) -> Iterator[Finding]:
     )
     has_tf32 = capability is not None and capability >= _TF32 and not arrays.is_amd
     yield arrays.finding(
-        "fp32_math", "FP32 matrix products", what, gain, _advice(arrays, capability),
+        "fp32_math", "FP32 matrix products", what, gain, _advice(arrays, capability, rows),
         "high" if has_tf32 else "medium", rows=rows, place=arrays.place_of(rows),
     )  # fmt: skip
 
 
-def _advice(arrays: TraceArrays, capability: float | None) -> str:
+def _advice(arrays: TraceArrays, capability: float | None, rows: Ints) -> str:
     if arrays.is_amd:
         return 'torch.autocast("cuda", torch.bfloat16) around the forward pass'
     if capability is not None and capability < _TF32:
         return 'torch.autocast("cuda", torch.float16) with torch.amp.GradScaler: this GPU has tensor cores for float16'
     if capability is None:
         return 'torch.autocast("cuda") around the forward pass; from the A100 on, also TF32 with FP32 inputs'
+    convolving = rows[arrays.is_named(_CONVOLVING)[rows]]
+    of_operators = arrays.work.rows[arrays.launched(arrays.matching(_CONVOLUTION_OP, "cpu_op"))]
+    convolving = np.union1d(convolving, np.intersect1d(rows, of_operators))
+    if 2 * arrays.dur[convolving].sum() >= arrays.dur[rows].sum():
+        return (
+            'torch.autocast("cuda", torch.bfloat16) around the forward pass, with channels_last; TF32 is on for '
+            "convolutions unless torch.backends.cudnn.allow_tf32 is False"
+        )
     return (
         'torch.set_float32_matmul_precision("high") allows TF32; or torch.autocast("cuda", torch.bfloat16) around the '
         "forward pass"

@@ -64,7 +64,7 @@ def allocating(arrays: TraceArrays) -> Iterator[Finding]:
     is_likely = is_steady or gain >= _COLD_SHARE * arrays.wall_ns
     confidence: Confidence = "medium" if is_likely else "low"
     yield arrays.finding(
-        "driver_memory", title, what, gain, _advice(retries, is_released, is_steady),
+        "driver_memory", title, what, gain, _advice(arrays, retries, is_released, is_steady),
         "high" if is_released else confidence,
         rows=rows, place=arrays.place_of(rows), is_idle=True,
     )  # fmt: skip
@@ -91,7 +91,10 @@ def _is_steady(arrays: TraceArrays, rows: Ints) -> bool:
     if not arrays.has_torch:  # without a caching allocator
         return len(late) >= _MIN_CALLS
     goes_on = length(_idle_in(arrays, late)) >= _LATE * length(_idle_in(arrays, rows))
-    return goes_on and (len(steps) > 1 or int(arrays.is_named(_FREE, late).sum()) >= _MIN_FREES)
+    is_free = arrays.is_named(_FREE, late)
+    # What is freed after the last allocation is freed at the end.
+    last = int(arrays.ts[late[~is_free]].max(initial=-1))
+    return goes_on and (len(steps) > 1 or int((arrays.ts[late[is_free]] < last).sum()) >= _MIN_FREES)
 
 
 def _from_first_release(arrays: TraceArrays, rows: Ints) -> Ints:
@@ -101,7 +104,10 @@ def _from_first_release(arrays: TraceArrays, rows: Ints) -> Ints:
     return rows[arrays.end[rows] >= int(ends["ts"].min())] if len(ends) else rows[:0]
 
 
-def _advice(retries: int, is_released: bool, is_steady: bool) -> str:
+def _advice(arrays: TraceArrays, retries: int, is_released: bool, is_steady: bool) -> str:
+    if not arrays.has_torch:
+        first = "" if is_steady else ", and before the measurement: first calls create the context"
+        return f"allocate once before the loop, and free after it{first}; or a memory pool (cudaMallocAsync)"
     if retries:
         return "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation, or lower the peak of memory"
     if is_released:
@@ -113,6 +119,9 @@ def _advice(retries: int, is_released: bool, is_steady: bool) -> str:
         )
     return "allocate buffers once and reuse them, with constant shapes"
 
+
+#: Where less than this share of the reserved memory is unused, other segments do not help.
+_UNUSED: Final = 0.05
 
 #: Above this, torch's allocator frees its caches and allocates again, and fragmentation alone can end a run.
 _FULL: Final = 0.90
@@ -153,8 +162,19 @@ def _at_refusal(refused: Refusal | None) -> str:
     return f" ({', '.join(texts)})"
 
 
+def _has_unused(arrays: TraceArrays) -> bool:
+    """Whether reserved memory was unused where the most was reserved, or that is not known."""
+    sizes = arrays.trace.memory[["reserved_bytes", "allocated_bytes"]].dropna()
+    if not len(sizes):
+        return True
+    reserved, allocated = (sizes[name].to_numpy(dtype=np.int64) for name in sizes)
+    most = reserved == reserved.max()
+    return bool(allocated[most].max() <= (1 - _UNUSED) * reserved.max())
+
+
 def _memory_advice(arrays: TraceArrays) -> str:
     """What to try against a full device; checkpointing is for training, and servers allocate a pool in advance."""
+    segments = ", PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" if _has_unused(arrays) else ""
     refused = last_refusal(arrays.trace)
     if refused is not None and refused.unused_bytes is not None:
         if refused.is_fragmented:
@@ -164,12 +184,9 @@ def _memory_advice(arrays: TraceArrays) -> str:
             )
         return "%cudamem lists what holds memory; torch.utils.checkpoint, smaller batches, or lower precision"
     if arrays.is_named(_TRAINING).any():
-        return (
-            "%cudamem lists what holds memory; torch.utils.checkpoint, smaller batches, "
-            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
-        )
+        return f"%cudamem lists what holds memory; torch.utils.checkpoint, smaller batches{segments}"
     return (
-        "%cudamem lists what holds memory; smaller batches, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; expected "
+        f"%cudamem lists what holds memory; smaller batches{segments}; expected "
         "where a server allocates its cache in advance (gpu_memory_utilization of vLLM, mem_fraction_static of SGLang)"
     )
 

@@ -43,16 +43,6 @@ _READS: Final = (
     SyncKind.CHECK,
     SyncKind.PAGEABLE_TO_HOST,
 )
-#: What to try in a program without torch: C++, OpenMP, OpenACC.
-_NATIVE_COPIES: Final = (
-    "pinned memory and cudaMemcpyAsync: a copy from pageable memory waits; small values as kernel arguments"
-)
-_NATIVE_READS: Final = "keep results on the GPU and copy them once after the loop, or with cudaMemcpyAsync and an event"
-_NATIVE_ORDER: Final = (
-    "work on one stream runs in order without a wait: synchronize once after the loop (nowait in OpenMP, async in "
-    "OpenACC), and use cudaStreamWaitEvent between streams"
-)
-
 #: Kinds of waits whose operator copies the size of its result; with a known size it need not.
 _SIZES: Final = (SyncKind.NONZERO, SyncKind.BOOLEAN_INDEX, SyncKind.UNIQUE, SyncKind.DATA_SIZE)
 
@@ -93,13 +83,6 @@ def waiting(arrays: TraceArrays) -> Iterator[Finding]:
         yield _waiting(arrays, rows, rows, gain, 1)
 
 
-def _native_advice(kind: str | None) -> str:
-    """What to try against waits of this kind in a program without torch."""
-    if kind in _READS:
-        return _NATIVE_READS
-    return _NATIVE_COPIES if kind in (SyncKind.PAGEABLE_TO_DEVICE, SyncKind.BLOCKING_TO_DEVICE) else _NATIVE_ORDER
-
-
 def _gain_of_waits(arrays: TraceArrays, numbers: Ints, idle_ns: int) -> int:
     """What a replay saves without some waits; and without the copies, where the advice is to read values later."""
     waits = arrays.trace.syncs.iloc[numbers]
@@ -133,8 +116,6 @@ def _waiting(arrays: TraceArrays, numbers: Ints, of_first: Ints, gain: int, num_
     groups = wait_groups(arrays.trace)
     advices = groups["advice"][groups["place"].isin([place]) & (groups["kind"] == kind) & groups["op"].isin([op])]
     advice = str(advices.iloc[0]) if len(advices) else "keep results on the device, and read them all at once"
-    if not arrays.has_torch:
-        advice = _native_advice(kind)
     expression = next((e for e in (first["expression"], first["source"]) if not pd.isna(e)), None)
     code = f" in {op}" if op else ""
     if expression:

@@ -30,7 +30,8 @@ from cudalens.analysis.short_names import names_in_short
 from cudalens.analysis.summary import measured_window
 from cudalens.analysis.time.groups import Intervals, length, subtract, taken, union
 from cudalens.analysis.time.roofline import Calls
-from cudalens.analysis.time.work import COMPUTE
+from cudalens.analysis.time.work import COMPUTE, uses_torch
+from cudalens.analysis.trust.device import share_of_lost_work
 from cudalens.analysis.trust.host import FILTERED, missing_work, share_of_gaps
 from cudalens.frames import RUNTIME_CATEGORIES, Trace
 from cudalens.frames.build import REPLAY_CHECK, innermost_event
@@ -45,6 +46,9 @@ _NO_ROWS: Final = np.empty(0, np.int64)
 
 #: One-off work that is idle time of this share of the window is worth an estimate of the time without it.
 _ONE_OFF_SHARE: Final = 0.1
+
+#: If the work of so many launches is not recorded, the devices were busy in gaps of the record.
+_LOST: Final = 0.5
 
 #: Operators of libraries; older traces have steps and other ranges among the operators.
 _OPERATOR: Final = r"^(?!autograd::engine)[A-Za-z_]\w*::\w"
@@ -92,9 +96,7 @@ class TraceArrays(EventArrays):
     @cached_property
     def has_torch(self) -> bool:
         """Whether the program uses torch, by its operators, Python calls or kernels: advice can name its API."""
-        if not self.is_file:
-            return True
-        return bool(self.is_in("cpu_op").any() or self.has_python or self.is_named(r"at::native|^aten::|torch").any())
+        return uses_torch(self.trace)
 
     @property
     def is_file(self) -> bool:
@@ -110,6 +112,11 @@ class TraceArrays(EventArrays):
     def is_filtered(self) -> bool:
         """Whether operators were removed from the file, so that its idle time is not that of the run."""
         return self.is_file and share_of_gaps(self.trace) >= FILTERED
+
+    @cached_property
+    def lacks_work(self) -> bool:
+        """Whether the work of most launches is not recorded, so that idle time is not that of the devices."""
+        return self.is_file and share_of_lost_work(self.trace) >= _LOST
 
     @cached_property
     def idle(self) -> IdleTime:

@@ -37,6 +37,12 @@ _HOST_IS_SLOW: Final = ("sync", "launch")
 #: Of so many of the longest events of the host the one that overlaps idle time the most is named.
 _MOST_ROWS: Final = 100
 
+_PAGES_TO_HOST: Final = r"DtoH.*\(Unified\)"
+_ON_PAGES: Final = (
+    "initialize, check and reduce the data on the GPU, or leave the host's loop out of the recording: it reads or "
+    "writes page by page"
+)
+
 #: What the host did in idle time, by cause, in the sentence about time that no finding explains.
 _LEFT: Final = {
     "check": "in checks of replays",
@@ -136,18 +142,29 @@ def unexplained(arrays: TraceArrays, left: Mapping[str, int]) -> Iterator[Findin
     if gain < _TAIL_SHARE * arrays.wall_ns:
         return
     parts = sorted(((ns, cause) for cause, ns in left.items() if ns >= gain / 20), reverse=True)
-    listed = ", ".join(f"{units.duration(ns)} {_LEFT[cause]}" for ns, cause in parts)
-    what = f"the GPU was idle for {units.duration(gain)} ({arrays.share(gain)} of the window): {listed}."
-    if parts[0][1] == "device" and not (arrays.work.launch >= 0).any():
-        what += _longest_beside(arrays)
-    rows = arrays.work.rows[:1]
-    title = "idle time of the GPU without a recorded cause"
+    title, advice, names = "idle time of the GPU without a recorded cause", _advice_for(arrays, parts[0][1]), _LEFT
     if parts[0][1] in _HOST_IS_SLOW:
         title = "a host that is slower than the GPU"
+    on_pages = parts[0][1] == "device" and 2 * _beside_pages_ns(arrays) >= gain
+    if on_pages:
+        title, advice = "a host that works on managed memory", _ON_PAGES
+        names = _LEFT | {"device": "mostly after pages of managed memory had moved to the host, which worked on them"}
+    listed = ", ".join(f"{units.duration(ns)} {names[cause]}" for ns, cause in parts)
+    what = f"the GPU was idle for {units.duration(gain)} ({arrays.share(gain)} of the window): {listed}."
+    if parts[0][1] == "device" and not on_pages and not (arrays.work.launch >= 0).any():
+        what += _longest_beside(arrays)
+    rows = arrays.work.rows[:1]
     yield arrays.finding(
-        "idle", title, what, gain, _advice_for(arrays, parts[0][1]), "medium",
+        "idle", title, what, gain, advice, "medium",
         rows=rows, is_idle=True,
     )  # fmt: skip
+
+
+def _beside_pages_ns(arrays: TraceArrays) -> int:
+    """Idle time of the devices after pages of managed memory moved to the host, which then reads or writes them."""
+    to_host = arrays.end[arrays.matching(_PAGES_TO_HOST, "gpu_memcpy")]
+    start, end = arrays.busy.end[:-1], arrays.busy.start[1:]
+    return int((end - start)[np.isin(start, to_host)].sum())
 
 
 def _longest_beside(arrays: TraceArrays) -> str:
@@ -166,10 +183,14 @@ def _advice_for(arrays: TraceArrays, cause: str) -> str:
     """What to record or look at, by the largest cause."""
     if not (arrays.thread >= 0).any():
         return "record the host too (operators and runtime calls): the trace has only device work"
+    if cause == "device" and not arrays.has_torch and len(arrays.matching(_PAGES_TO_HOST, "gpu_memcpy")):
+        return "name the host's work with NVTX ranges: it ends when it touches a page of managed memory"
     if cause == "device":
         return "cudalens.analysis.idle_time(trace) has each gap with the work that it waited for"
     if arrays.has_python:
         return "cudalens.analysis.idle_time(trace) has each gap with the host's line"
+    if arrays.trace.info.source == "file:nsys" and arrays.has_torch:
+        return "nsys profile --python-sampling=true records the host's lines in each gap"
     if cause in _HOST_IS_SLOW and not arrays.has_torch:
         return "give the GPU more work at a time: fewer and larger kernels and copies; the waits alone do not cost this"
     if not arrays.is_in("cpu_op").any():  # nsys of a program in C++, which has no Python stacks

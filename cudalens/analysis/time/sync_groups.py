@@ -14,10 +14,21 @@ import pandas as pd
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.time.groups import length, union
+from cudalens.analysis.time.work import uses_torch
+from cudalens.frames import RUNTIME_CATEGORIES
+from cudalens.frames.column_arrays import Bools, Ints, combined, is_category, map_texts
 from cudalens.frames.sync_kinds import EXPLICIT, SyncKind
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
+
+#: Operators that make a tensor from numbers, and in-place ones that fill a new tensor.
+FACTORY: Final = (
+    r"^aten::(?:(?:rand|randn|zeros|ones|full)(?:_like)?|randint|randperm|normal|arange|linspace|logspace|eye"
+    r"|tril_indices|triu_indices|(?:normal|uniform|random|bernoulli|exponential)_)$"
+)
+#: Waits for a copy, which can be one of a tensor that was just made on the CPU.
+_TO_DEVICE: Final = (SyncKind.PAGEABLE_TO_DEVICE, SyncKind.BLOCKING_TO_DEVICE, SyncKind.COPY)
 
 _KEY: Final = ("place", "source", "expression", "kind", "op")
 _DTYPES: Final = {
@@ -55,7 +66,12 @@ def wait_groups(trace: Trace) -> pd.DataFrame:
     plain = waits.astype(dict.fromkeys(_KEY, object))
     for name in _KEY:
         plain[name] = plain[name].where(plain[name].notna(), "")
-    rows = [_group(key, group) for key, group in plain.groupby(list(_KEY), sort=False)]
+    has_torch = uses_torch(trace)
+    is_made = pd.Series(_is_of_made_tensor(trace), index=plain.index)
+    rows = [
+        _group(key, group, has_torch, is_made[group.index].mean() > 1 / 2)
+        for key, group in plain.groupby(list(_KEY), sort=False)
+    ]
     total = sum(0 if row["total_ns"] is pd.NA else row["total_ns"] for row in rows)
     for row in rows:
         row["share_pct"] = _share(row["total_ns"], total)
@@ -65,12 +81,50 @@ def wait_groups(trace: Trace) -> pd.DataFrame:
     )
 
 
-def _group(key: Any, group: pd.DataFrame) -> dict[str, Any]:
+def _is_of_made_tensor(trace: Trace) -> Bools:
+    """Which waits are for the copy of a tensor that the operator before made on the CPU; shape of ``trace.syncs``."""
+    waits, events = trace.syncs, trace.events
+    found = np.zeros(len(waits), bool)
+    at = np.flatnonzero(waits["kind"].isin(_TO_DEVICE).to_numpy() & waits["event"].notna().to_numpy())
+    is_op = is_category(events["cat"].array, ("cpu_op",))
+    names = events["name"].array
+    is_factory = is_op & map_texts(names, lambda name: re.search(FACTORY, name) is not None, False)
+    if not len(at) or not is_factory.any():
+        return found
+    parent = events["parent"].array.to_numpy(dtype=np.int64, na_value=-1)
+    outer = waits["event"].array[at].to_numpy(dtype=np.int64)
+    while (climbs := (parent[outer] >= 0) & is_op[parent[outer]]).any():
+        outer = np.where(climbs, parent[outer], outer)
+    start = events["ts"].to_numpy()
+    end = start + events["dur"].to_numpy()
+    thread = combined(*(events[name].array.to_numpy(dtype=np.int64, na_value=-1) for name in ("pid", "tid")))
+    ops = np.flatnonzero(is_op & ~(is_op[parent] & (parent >= 0)))
+    calls = np.flatnonzero(is_category(events["cat"].array, RUNTIME_CATEGORIES))
+    for number in np.unique(thread[outer]).tolist():
+        mine = np.flatnonzero(thread[outer] == number)
+        own_ops = _by_start(ops[thread[ops] == number], start)
+        own_calls = _by_start(calls[thread[calls] == number], start)
+        place = np.searchsorted(start[own_ops], start[outer[mine]]) - 1
+        before = own_ops[np.maximum(place, 0)]
+        # An operator that calls the runtime makes its tensor on the device.
+        low, high = (np.searchsorted(start[own_calls], edge[before]) for edge in (start, end))
+        found[at[mine]] = (place >= 0) & is_factory[before] & (low == high)
+    return found
+
+
+def _by_start(rows: Ints, start: Ints) -> Ints:
+    return rows[np.argsort(start[rows], kind="stable")]
+
+
+def _group(key: Any, group: pd.DataFrame, has_torch: bool, is_made: bool) -> dict[str, Any]:
     found = {name: value or None for name, value in zip(_KEY, key, strict=True)}
     kind = SyncKind(str(found["kind"]))
     known = group["dur"].dropna()
     longest = known.index[int(np.argmax(known.to_numpy(np.int64)))] if len(known) else group.index[0]
     gpu = group["gpu_dur"].dropna()
+    how = advice(kind, found["op"], found["expression"], has_torch=has_torch)
+    if is_made:
+        how = SyncAdvice.MAKE_ON_DEVICE.value
     return found | {
         "is_hidden": kind not in EXPLICIT,
         "count": len(group),
@@ -79,7 +133,7 @@ def _group(key: Any, group: pd.DataFrame) -> dict[str, Any]:
         "max_ns": int(known.max()) if len(known) else pd.NA,
         "gpu_ns": int(gpu.sum()) if len(gpu) else pd.NA,
         "event": group["event"][longest],
-        "advice": advice(kind, found["op"], found["expression"]),
+        "advice": how,
     }
 
 
@@ -173,6 +227,22 @@ class SyncAdvice(Enum):
     KEEP_CACHE = "leave the cache to the allocator: empty_cache() waits, and the memory is asked for again at once"
     WARM_UP = "a library gave memory back while it set itself up: warm up before you measure"
     ORDER_STREAMS = "only needed for timing; to order streams, use stream.wait_stream: it does not stop the host"
+    TRY_BEFORE = (
+        "cuDNN measures algorithms here (torch.backends.cudnn.benchmark): warm up with the same shapes before you "
+        "measure, and keep shapes constant"
+    )
+    NATIVE_COPIES = (
+        "pinned memory and cudaMemcpyAsync: a copy from pageable memory waits; small values as kernel arguments"
+    )
+    NATIVE_READS = (
+        "keep results on the GPU and copy them once after the loop, or with cudaMemcpyAsync into pinned memory "
+        "(cudaMallocHost) and an event"
+    )
+    NATIVE_ORDER = (
+        "work on one stream runs in order without a wait: synchronize once after the loop (nowait in OpenMP, async in "
+        "OpenACC), and use cudaStreamWaitEvent between streams"
+    )
+    NATIVE_FREE = "freeing memory waits for the GPU: allocate once, and free after the last work"
     ASK_FOR_LESS = "the operator reads a result on the host: move it out of the loop, or replace it"
 
 
@@ -208,14 +278,32 @@ _MAKERS: Final = frozenset({"tensor", "as_tensor", "asarray", "from_numpy", "Ten
 _STATEMENT: Final = re.compile(r"(?:if|while|assert)\b\s*")
 
 
-def remedy(kind: SyncKind, op: str | None = None, expression: str | None = None) -> SyncAdvice:
+#: For programs without torch: C++, OpenMP, OpenACC; other kinds of waits have `SyncAdvice.NATIVE_ORDER`.
+_NATIVE: Final[Mapping[SyncKind, SyncAdvice]] = {
+    SyncKind.PAGEABLE_TO_DEVICE: SyncAdvice.NATIVE_COPIES,
+    SyncKind.BLOCKING_TO_DEVICE: SyncAdvice.NATIVE_COPIES,
+    SyncKind.COPY: SyncAdvice.NATIVE_COPIES,
+    SyncKind.PAGEABLE_TO_HOST: SyncAdvice.NATIVE_READS,
+    SyncKind.BLOCKING_TO_HOST: SyncAdvice.NATIVE_READS,
+    SyncKind.FREE: SyncAdvice.NATIVE_FREE,
+}
+
+
+def remedy(
+    kind: SyncKind, op: str | None = None, expression: str | None = None, *, has_torch: bool = True
+) -> SyncAdvice:
     """The advice for a wait.
 
     Args:
         kind: Kind of the wait.
         op: The operator, if known.
         expression: The user's expression, if known.
+        has_torch: Whether the program uses torch.
     """
+    if not has_torch:
+        return _NATIVE.get(kind, SyncAdvice.NATIVE_ORDER)
+    if kind is SyncKind.OPERATOR and op is not None and "conv" in op:
+        return SyncAdvice.TRY_BEFORE
     if kind is SyncKind.BOOLEAN_INDEX and op is not None and "index_put" in op:
         return SyncAdvice.MASKED_WRITE
     if kind is SyncKind.TRUTH and (expression or "").startswith("assert"):
@@ -225,10 +313,11 @@ def remedy(kind: SyncKind, op: str | None = None, expression: str | None = None)
     return _BY_KIND[kind]
 
 
-def advice(kind: SyncKind, op: str | None = None, expression: str | None = None) -> str:
+def advice(kind: SyncKind, op: str | None = None, expression: str | None = None, *, has_torch: bool = True) -> str:
     """Return the sentence, with the user's own names in it, if they are short."""
     tensor, mask = _names(expression)
-    return remedy(kind, op, expression).value.format(it=expression or "this", x=tensor or "x", mask=mask or "mask")
+    sentence = remedy(kind, op, expression, has_torch=has_torch).value
+    return sentence.format(it=expression or "this", x=tensor or "x", mask=mask or "mask")
 
 
 def _names(expression: str | None) -> tuple[str, str]:

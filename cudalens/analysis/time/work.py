@@ -29,6 +29,18 @@ def is_waiting(names: pd.Categorical) -> Bools:
     return map_texts(names, lambda name: search(name) is not None, False)
 
 
+@once_per_trace
+def uses_torch(trace: Trace) -> bool:
+    """Whether the program uses torch, by its operators, Python calls or kernels: advice can name its API."""
+    if not trace.info.source.startswith("file:"):
+        return True
+    events = trace.events
+    is_torchs = is_category(events["cat"].array, ("cpu_op", "python_function"))
+    return bool(is_torchs.any() or map_texts(events["name"].array, lambda name: _TORCHS(name) is not None, False).any())
+
+
+_TORCHS: Final = re.compile(r"at::native|^aten::|torch").search
+
 #: Names of the kinds by their number.
 COMPUTE: Final = 0
 COMMUNICATION: Final = 1

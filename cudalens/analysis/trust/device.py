@@ -9,8 +9,11 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from cudalens.analysis.cached import once_per_trace
+from cudalens.analysis.time.groups import taken
 from cudalens.analysis.trust.host import DEVICE_WAIT, MISSING, Issue, Severity, TrustArrays, device_rows, missing_work
 from cudalens.analysis.units import duration, plural
+from cudalens.frames import Trace
 from cudalens.frames.column_arrays import Bools, Ints, combined
 
 _CONTEXT_SYNC: Final = "Context Sync"
@@ -213,6 +216,13 @@ def no_device_activity(arrays: TrustArrays) -> Iterator[Issue]:
     yield Issue("no device activity", "partial", missing.sentence, calls, max(len(calls), 1), "", missing.todo)
 
 
+@once_per_trace
+def share_of_lost_work(trace: Trace) -> float:
+    """The share of the launch calls of `trace` whose device work is not recorded."""
+    arrays = TrustArrays(trace)
+    return len(_unanswered(arrays)) / max(len(arrays.launches), 1)
+
+
 def _unanswered(arrays: TrustArrays) -> Ints:
     """Launch calls to which no device row is linked; of a driver call in a runtime call the outer one.
 
@@ -301,6 +311,8 @@ def shared_ids(arrays: TrustArrays) -> Iterator[Issue]:
 def overlaps(arrays: TrustArrays) -> Iterator[Issue]:
     """Work that starts while earlier work of the same stream still runs, by more than the rounding of times."""
     work, rounding = arrays.work, arrays.resolution_ns - 1
+    # Pages of unified memory move beside the work of any stream.
+    work = taken(work, np.flatnonzero(~arrays.is_named(_UNIFIED)[work.rows]))
     lane = combined(work.device, work.stream)
     order = np.lexsort((np.arange(len(lane)), lane))
     start, end, of_lane = work.start[order], work.end[order], lane[order]

@@ -76,9 +76,9 @@ class MissingWork:
 def missing_work(trace: Trace) -> MissingWork | None:
     """What `trace` lacks of the work that it was recorded for; None if it has device work, or is a run of the CPU."""
     arrays = TrustArrays(trace)
-    if len(arrays.work.rows) or not len(arrays):
-        return None
     reason, source = _reason(trace), trace.info.source
+    if len(arrays.work.rows) or (not len(arrays) and source not in _GPU_RECORDERS):
+        return None
     if len(arrays.launches):
         what = f"{plural(len(arrays.launches), 'launch')}, and no device work was recorded"
         return MissingWork(what, reason, _OTHER_TOOL, arrays.launches)

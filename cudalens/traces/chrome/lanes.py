@@ -101,7 +101,7 @@ def resolve_lanes(events: EventColumns, labels: Labels, problems: Problems) -> d
     keys: list[Key] = list(events.lanes)
     columns = events.to_columns()
     lane = columns.pop("lane")
-    columns["cat"], old_gpu = _with_old_cuda(columns["cat"], keys, lane)
+    columns["cat"], old_gpu = _with_old_cuda(columns, keys, lane)
     device, stream = columns.pop("device"), columns.pop("stream")
     columns["cat"], device, stream = _with_device_lanes(columns, keys, lane, labels, device, stream)
     columns["cat"] = _with_stream_waits(columns["cat"], columns["name"])
@@ -121,8 +121,12 @@ def resolve_lanes(events: EventColumns, labels: Labels, problems: Problems) -> d
     return columns
 
 
-def _with_old_cuda(cat: pd.Categorical, keys: list[Key], lane: NDArray[np.int32]) -> tuple[pd.Categorical, Any]:
-    """Set categories for the autograd profiler before Kineto, which puts kernels into a process "CUDA functions"."""
+def _with_old_cuda(columns: dict[str, Any], keys: list[Key], lane: NDArray[np.int32]) -> tuple[pd.Categorical, Any]:
+    """Set categories for the autograd profiler before Kineto, which puts device work into a process "CUDA functions".
+
+    Its rows there are operators, timed by CUDA events: some are the work, and the others are ranges.
+    """
+    cat = columns["cat"]
     old_cpu, old_gpu = (
         np.array([pid == label for pid, _ in keys] + [False]).take(lane)
         for label in ("CPU functions", "CUDA functions")
@@ -130,11 +134,37 @@ def _with_old_cuda(cat: pd.Categorical, keys: list[Key], lane: NDArray[np.int32]
     if not (old_cpu.any() or old_gpu.any()):
         return cat, old_gpu
     names = [*cat.categories]
-    names += [name for name in ("cpu_op", "kernel") if name not in names]
+    names += [name for name in ("cpu_op", "kernel", "gpu_user_annotation") if name not in names]
     unnamed = cat.codes == (names.index(UNKNOWN) if UNKNOWN in names else -2)
     codes = np.where(unnamed & old_cpu, names.index("cpu_op"), cat.codes)
-    codes = np.where(unnamed & old_gpu, names.index("kernel"), codes)
+    on_gpu = np.flatnonzero(unnamed & old_gpu)
+    codes[on_gpu] = names.index("kernel")
+    around = on_gpu[_is_around_work(columns["ts"][on_gpu], columns["dur"][on_gpu], lane[on_gpu])]
+    codes[around] = names.index("gpu_user_annotation")
     return categorical(codes.astype(np.int32), names), old_gpu
+
+
+def _is_around_work(start: Ints, dur: Ints, lane: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Which of nested operators are not the work themselves: others within them take half of their time or more.
+
+    An operator within one that is the work is part of it. conv2d [convolution [cudnn_convolution [contiguous]]]: the
+    work is cudnn_convolution.
+    """
+    order = np.lexsort((-dur, start, lane)).tolist()
+    end = start + dur
+    parent, inner_ns = np.full(len(order), MISSING), np.zeros(len(order), np.int64)
+    open_rows: list[int] = []
+    for k in order:
+        while open_rows and (lane[open_rows[-1]] != lane[k] or start[k] >= end[open_rows[-1]]):
+            open_rows.pop()
+        if open_rows:
+            parent[k] = open_rows[-1]
+            inner_ns[open_rows[-1]] += dur[k]
+        open_rows.append(k)
+    is_around, is_part = 2 * inner_ns >= np.maximum(dur, 1), np.zeros(len(order), bool)
+    for k in order:
+        is_part[k] = parent[k] != MISSING and bool(is_part[parent[k]] or not is_around[parent[k]])
+    return np.asarray(is_around | is_part)
 
 
 def _with_device_lanes(

@@ -303,6 +303,10 @@ COPY_KINDS: Final = {
     13: "DtoD (Unified)",
 }
 
+#: Kinds of copies of unified memory, and the cause of those that the program asked for (cudaMemPrefetchAsync).
+_MIGRATIONS: Final = (11, 12, 13)
+_PREFETCHED: Final = 1
+
 MEMORY_KINDS: Final = {
     1: "Pageable",
     2: "Pinned",
@@ -343,14 +347,23 @@ def is_driver_call(name: str) -> bool:
     return _DRIVER.match(name) is not None
 
 
-def copy_names(kind: Ints, source: Ints, target: Ints, memory_kinds: dict[int, str]) -> Texts:
-    """Names of copies, as Kineto writes them: ``Memcpy HtoD (Pageable -> Device)``."""
+def copy_names(kind: Ints, source: Ints, target: Ints, cause: Ints, memory_kinds: dict[int, str]) -> Texts:
+    """Names of copies, as Kineto writes them: ``Memcpy HtoD (Pageable -> Device)``; and whether pages were prefetched.
 
-    def name(kind: int, source: int, target: int) -> str:
+    Args:
+        kind: Kind of each copy.
+        source: Kind of the memory that it reads.
+        target: Kind of the memory that it writes.
+        cause: Why a page of unified memory moves; `MISSING` where that is not recorded.
+        memory_kinds: Names of kinds of memory.
+    """
+
+    def name(kind: int, source: int, target: int, cause: int) -> str:
         ends = (memory_kinds.get(end, "Unknown") for end in (source, target))
-        return f"Memcpy {COPY_KINDS.get(kind, 'of unknown kind')} ({' -> '.join(ends)})"
+        prefetched = ", prefetched" if cause == _PREFETCHED and kind in _MIGRATIONS else ""
+        return f"Memcpy {COPY_KINDS.get(kind, 'of unknown kind')} ({' -> '.join(ends)}){prefetched}"
 
-    return Texts.joined([kind, source, target], name)
+    return Texts.joined([kind, source, target, cause], name)
 
 
 def memset_names(kind: Ints, memory_kinds: dict[int, str]) -> Texts:

@@ -266,6 +266,22 @@ def test_expandable_segments_are_mapped_and_unmapped_in_parts():
     assert trace.memory["reserved_bytes"].tolist() == [n * piece for n in (3, 6, 4, 3)]
 
 
+def test_pages_of_free_blocks_in_an_expandable_segment_can_be_released():
+    """One block of 12 pages is used of 40; a free block of a page and a half has a whole page at most."""
+    page, addr = 20 << 20, 0x7000_0000_0000
+    sizes = [("active_allocated", 12 * page), ("inactive", page // 2), ("active_allocated", page // 2)]
+    sizes += [("inactive", 25 * page), ("active_allocated", page // 2), ("inactive", 3 * page // 2)]
+    blocks = [{"size": size, "requested_size": size, "state": state} for state, size in sizes]
+    segment = {"device": 0, "address": addr, "total_size": 40 * page, "segment_type": "large", "is_expandable": True}
+    (parts,) = fragmentation(traced({"segments": [segment | {"blocks": blocks}]})).to_dict("records")
+    assert parts["empty_bytes"] == 26 * page
+    assert parts["external_bytes"] == page
+    (plain,) = fragmentation(traced({"segments": [segment | {"blocks": blocks, "is_expandable": False}]})).to_dict(
+        "records"
+    )
+    assert (plain["empty_bytes"], plain["external_bytes"]) == (0, 27 * page)
+
+
 @pytest.fixture
 def cuda():
     virtual = pytest.importorskip("cudalens.virtual")

@@ -89,6 +89,7 @@ ADVICE = [
     ("module to device", None, "net.to('cuda')", 'with torch.device("cuda"): model = '),
     (".cpu()", None, "out.cpu()", "host.copy_(out, non_blocking=True)"),
     ("item", None, None, "keep x on the device"),
+    ("operator", "aten::cudnn_convolution", None, "torch.backends.cudnn.benchmark"),
     ("item", None, "this is no Python(", "keep x on the device"),
     ("item", None, f"({' + '.join('abcdefghijklmnopqrstuvwxyz')}).item()", "keep x on the device"),
 ]
@@ -100,9 +101,15 @@ def test_advice_names_the_users_own_expression(kind, op, expression, words):
 
 
 def test_every_kind_has_advice_and_every_advice_a_use():
-    used = {remedy(kind) for kind in SyncKind}
+    used = {remedy(kind, has_torch=has_torch) for kind in SyncKind for has_torch in (True, False)}
     used |= {remedy(SyncKind(kind), op, expression) for kind, op, expression, _ in ADVICE}
     assert used == set(SyncAdvice)
+
+
+@pytest.mark.parametrize("kind", list(SyncKind))
+def test_advice_for_a_program_without_torch_names_nothing_of_it(kind):
+    text = advice(kind, has_torch=False)
+    assert not any(word in text for word in ("torch", "non_blocking", "DataLoader", "wait_stream")), text
 
 
 def test_braces_in_the_users_code_are_text():

@@ -198,6 +198,14 @@ def test_launches_that_allow_overlaps(name):
     assert (rules(report), report.trust.verdict) == (["allowed overlap"], "clean")
 
 
+def test_pages_of_unified_memory_move_beside_the_work_of_their_stream():
+    rows = healthy_rows(OPS)
+    kernel = next(r for r in rows if r["cat"] == "kernel")
+    page = {"name": "Memcpy DtoH (Unified) (Unknown -> Unknown)", "cat": "gpu_memcpy", "correlation_id": None}
+    pages = [kernel | page | {"ts": kernel["ts"] + at, "dur": 9_000} for at in (0, 3_000)]
+    assert "overlapping work" not in rules(trust(trace_of([*rows, *pages])))
+
+
 def test_kernels_of_no_length_had_no_times_but_for_files_in_microseconds():
     rows = [r | {"dur": 0} if r["correlation_id"] == 103 and r["cat"] == "kernel" else r for r in healthy_rows(OPS)]
     assert rules(trust(trace_of(rows))) == ["no duration"]

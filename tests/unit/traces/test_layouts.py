@@ -194,6 +194,19 @@ def test_autograd_profiler_before_kineto(tmp_path):
     assert column(trace, "device") == [None, 1]
 
 
+def test_operators_around_the_work_of_the_autograd_profiler_before_kineto_are_ranges(tmp_path):
+    """It timed each operator by CUDA events, so that an outer one has the time of those within it once more."""
+    nested = [("forward", 0, 900), ("conv2d", 0, 500), ("cudnn_conv", 5, 490), ("contiguous", 8, 3), ("add", 510, 400)]
+    events = [
+        {"name": name, "ph": "X", "ts": ts, "dur": dur, "tid": 0, "pid": "CUDA functions", "args": {}}
+        for name, ts, dur in nested
+    ]
+    trace = load_bytes(tmp_path, json.dumps(events).encode())
+    kinds = dict(zip(column(trace, "name"), column(trace, "cat"), strict=True))
+    assert [name for name, cat in kinds.items() if cat == "kernel"] == ["cudnn_conv", "add"]
+    assert set(kinds.values()) == {"kernel", "gpu_user_annotation"}
+
+
 def test_labels_of_threads_and_of_lanes_without_a_number(tmp_path):
     label = {"ph": "M", "name": "thread_name", "pid": 10, "tid": "11", "ts": 0, "args": {"name": "main "}}
     spans = {"ph": "X", "cat": "Trace", "name": "all", "pid": "Spans", "tid": "PyTorch Profiler", "ts": 0, "dur": 99}

@@ -76,6 +76,17 @@ def test_driver_calls_in_either_table(tmp_path):
     assert column(trace, "cat") == ["cuda_runtime", "cuda_driver", "kernel"]
 
 
+@pytest.mark.parametrize(("cause", "name"), [(1, ", prefetched"), (2, ""), (3, ""), (None, "")])
+def test_pages_that_a_program_prefetches_are_named(tmp_path, cause, name):
+    copy = {"start": 1, "end": 2, "deviceId": 0, "contextId": 1, "streamId": 7, "correlationId": 0, "bytes": 64}
+    copy |= {"globalPid": GLOBAL_PID, "copyKind": 11, "srcKind": 7, "dstKind": 7, "migrationCause": cause}
+    trace = load(nsys_file(tmp_path, CUPTI_ACTIVITY_KIND_MEMCPY=[copy]))
+    copies = trace.events["name"][trace.events["cat"] == "gpu_memcpy"]
+    (found,) = copies.tolist()
+    assert found.startswith("Memcpy HtoD (Unified) (")
+    assert found.endswith(f"){name}")
+
+
 def test_copies_sets_waits_graphs_and_overhead(tmp_path):
     place = {"deviceId": 1, "contextId": 1, "streamId": 9, "correlationId": 5, "globalPid": GLOBAL_PID}
     path = nsys_file(

@@ -1,0 +1,250 @@
+"""Advice and figures that public traces showed to be wrong: each test is a small program of the same kind."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from findings_worlds import MS, US, V100, World
+
+from cudalens.analysis import findings, syncs
+from cudalens.frames import build_memory
+
+PAGEABLE = "Memcpy HtoD (Pageable -> Device)"
+
+
+def by_rule(world, memory=None, **info):
+    trace = world.trace(**info)
+    if memory is not None:
+        trace = trace.replace(memory=build_memory(memory, trace.events))
+    return {one.rule: one for one in findings(trace, most=None)}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int, int)",
+        "void cudnn::detail::dgrad_alg1_engine<float, 128, 5, 5, 3, 3, 3, false>(int)",
+        "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(cudnn::WinogradData<float>)",
+    ],
+)
+def test_all_kernels_of_a_convolution_in_fp32_count(name):
+    world = World(V100).kernels(10, MS, name="volta_sgemm_64x64_nt").kernels(10, MS, name=name)
+    assert by_rule(world.wait())["fp32_math"].gain_ns == pytest.approx(20 * MS * 7 / 8, rel=0.01)
+    half = World(V100).kernels(20, MS, name=name.replace("float", "__half"))
+    assert "fp32_math" not in by_rule(half.wait())
+
+
+def test_tf32_is_on_for_convolutions():
+    """``set_float32_matmul_precision`` is about products only."""
+    convolutions = World().kernels(10, MS, name="_5x_cudnn_ampere_scudnn_128x32_relu_small_nn_v1").wait()
+    assert "set_float32_matmul_precision" not in by_rule(convolutions)["fp32_math"].advice
+    by_operator = World()
+    for _ in range(10):
+        by_operator.within("aten::cudnn_convolution", lambda w: w.device("ampere_sgemm_64x64_nt", MS), "cpu_op")
+    assert "autocast" in by_rule(by_operator.wait())["fp32_math"].advice
+    assert "set_float32_matmul_precision" not in by_rule(by_operator)["fp32_math"].advice
+    products = World().kernels(10, MS, name="ampere_sgemm_64x64_nt").wait()
+    assert "set_float32_matmul_precision" in by_rule(products)["fp32_math"].advice
+
+
+def passes(first, later, number=5):
+    """Forward passes of 30 kernels, before which the host does work that no event shows."""
+    world = World()
+    for k in range(number):
+        for _ in range(30):
+            world.sleep(first if k == 0 else later).device("void at::native::add", 30 * US)
+    return world.wait()
+
+
+def test_host_work_of_a_first_pass_is_a_warm_up():
+    one = by_rule(passes(10 * MS, 10 * US), source="file:nsys")["host_work"]
+    assert "289 ms of it in the first quarter of the work" in one.what
+    assert "warm-up" in one.advice
+    native = World()
+    for pause in (*[MS] * 8, *[0] * 92):
+        native.sleep(pause).device("solve", 30 * US)
+    assert by_rule(native.wait(), source="file:nsys")["host_work"].advice.startswith("it is mostly at the start")
+
+
+def test_host_work_of_each_pass_that_no_event_shows_has_to_be_recorded():
+    one = by_rule(passes(2 * MS, 2 * MS), source="file:nsys")["host_work"]
+    assert "quarter" not in one.what
+    assert "record what the host does" in one.advice
+    named = passes(2 * MS, 2 * MS).op("aten::add", 10 * US)
+    assert "move that work" in by_rule(named, source="file:kineto")["host_work"].advice
+
+
+def moved(number, kernels_between=False):
+    world = World()
+    for _ in range(number):
+        world.device(PAGEABLE, 2 * MS, cat="gpu_memcpy", num_bytes=16 << 20, call="cudaMemcpyAsync", waits=True)
+        if kernels_between:
+            world.device("void at::native::add", 100 * US)
+    return world.kernels(10, MS, name="void at::native::mm").wait()
+
+
+def test_copies_before_the_first_kernel_are_those_of_a_model():
+    assert "move a model once" in by_rule(moved(12), source="file:nsys")["pageable_copies"].advice
+    for batches in (moved(12, kernels_between=True), moved(3)):
+        assert "pin_memory" in by_rule(batches, source="file:nsys")["pageable_copies"].advice
+
+
+@pytest.mark.parametrize(("allocated", "helps"), [(0.94, False), (0.6, True)])
+def test_other_segments_help_where_reserved_memory_is_unused(allocated, helps):
+    known = {"action": pd.Categorical(["alloc"]), "device_type": pd.Categorical(["cuda"])}
+    numbers = {"ts": np.array([1]), "num_bytes": np.array([1]), "device": pd.array([0], dtype="Int32")}
+    sizes = {
+        name: pd.array([int(share * (40 << 30))], dtype="Int64")
+        for name, share in (("reserved_bytes", 0.95), ("allocated_bytes", allocated))
+    }
+    one = by_rule(World().kernels(10, 100 * US).wait(), known | numbers | sizes)["memory_full"]
+    assert ("expandable_segments" in one.advice) is helps
+
+
+@pytest.mark.parametrize(("name", "has_finding"), [(" (Unknown -> Unknown)", True), (", prefetched", False)])
+def test_pages_that_the_program_prefetches_are_not_moved_as_they_are_touched(name, has_finding):
+    world = World().device("add", MS)
+    for k in range(100):
+        row = {"name": f"Memcpy HtoD (Unified){name}", "cat": "gpu_memcpy", "dur": 50 * US, "device": 0, "stream": 0}
+        world.rows.append(row | {"ts": 2 * MS + 100 * US * k, "num_bytes": 2 << 20})
+    assert ("unified_memory" in by_rule(world, source="file:nsys")) is has_finding
+
+
+def copied_after(before):
+    """The advice for waits for tensors that are copied from pageable memory, each after what `before` does."""
+    world = World()
+    for _ in range(5):
+        before(world)
+        copy = lambda w: w.device(  # noqa: E731
+            PAGEABLE, MS, cat="gpu_memcpy", num_bytes=10 << 20, call="cudaMemcpyAsync", waits=True
+        )
+        world.within("aten::to", copy, "cpu_op").sleep(US).device("add", 100 * US)
+    waits = syncs(world.trace(source="file:kineto"))
+    return waits["advice"][waits["kind"] == "pageable copy to device"].item()
+
+
+def test_a_wait_for_the_copy_of_a_tensor_that_was_just_made_is_not_for_pinning():
+    made = copied_after(lambda w: w.op("aten::randn", 3 * MS).sleep(3 * MS))
+    assert "on the device itself" in made
+    assert "pin" not in made
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        lambda w: w.op("aten::stack", 3 * MS).sleep(3 * MS),
+        lambda w: w.within("aten::randn", lambda v: v.device("distribution", 10 * US), "cpu_op"),
+        lambda w: w.host("aten::randn", "cpu_op", w.now, 3 * MS, tid=2).sleep(3 * MS),
+    ],
+    ids=["a batch", "made on the device", "made by another thread"],
+)
+def test_a_wait_for_the_copy_of_a_batch_is_for_pinning(before):
+    assert "pin the host's tensor" in copied_after(before)
+
+
+def test_a_host_that_has_not_touched_a_page_yet_does_its_own_work():
+    world = World().device("add", 400 * US)
+    page = {"name": "Memcpy DtoH (Unified) (Unknown -> Unknown)", "cat": "gpu_memcpy", "dur": 5 * US, "device": 0}
+    world.rows.append(page | {"ts": 900 * US, "stream": 0, "num_bytes": 64 << 10})
+    assert "NVTX" in by_rule(world, source="file:nsys")["idle"].advice
+
+
+def on_pages(between, number=200):
+    """Pages of managed memory that move to the host, which works on each for as long as `between`."""
+    world = World().device("add", MS)
+    begin = max(world.free.values())
+    for k in range(number):
+        row = {"name": "Memcpy DtoH (Unified) (Unknown -> Unknown)", "cat": "gpu_memcpy", "dur": 200 * US, "device": 0}
+        world.rows.append(row | {"ts": begin + (between + 200 * US) * k, "stream": 0, "num_bytes": 2 << 20})
+    return by_rule(world, source="file:nsys")
+
+
+def test_a_host_that_works_on_pages_of_managed_memory_does_not_gain_from_prefetching():
+    found = on_pages(between=3 * MS)
+    assert found["idle"].title == "a host that works on managed memory"
+    assert found["idle"].gain_ns == 199 * 3 * MS
+    assert "unified_memory" not in found  # 0.1 ms of each gap is 3 % of the window
+    short = on_pages(between=80 * US)
+    assert short["unified_memory"].gain_ns == 199 * 80 * US
+    assert "idle" not in short
+
+
+def test_code_is_not_loaded_within_a_window_that_is_not_known():
+    """As where a recorder has launches, and no device work."""
+    world = World().host("cudaLaunchKernel", "cuda_runtime", 0, 5 * US)
+    world.host("cuLibraryLoadData", "cuda_driver", 10 * US, 30 * MS)
+    assert by_rule(world, source="file:nsys") == {}
+
+
+def test_a_program_without_torch_allocates_before_its_loop():
+    world = World().sleep(50 * US)
+    for _ in range(5):
+        for _ in range(3):
+            world.host("cudaMalloc", "cuda_runtime", world.now, 100 * US).sleep(100 * US)
+        world.device("solve", 50 * US).wait()
+    one = by_rule(world, source="file:nsys")["driver_memory"]
+    assert one.advice.startswith("allocate once before the loop")
+    assert "warmup" not in one.advice
+    with_torch = by_rule(world.op("aten::add", US), source="file:kineto")["driver_memory"]
+    assert "reuse" in with_torch.advice
+
+
+def test_an_event_that_a_convolution_waits_for_is_the_time_of_an_algorithm():
+    world = World()
+
+    def measure_algorithm(world):
+        world.device("void implicit_convolve_sgemm<float>", 60 * US).wait("cudaEventSynchronize").sleep(60 * US)
+
+    for _ in range(15):
+        world.within("aten::conv2d", measure_algorithm, "cpu_op")
+    assert "torch.backends.cudnn.benchmark" in by_rule(world)["host_sync"].advice
+
+
+def test_a_gap_in_an_only_step_is_no_warm_up():
+    world = World().device("a", 50 * US).sleep(2 * MS).kernels(60, 50 * US, 45 * US).wait()
+    one = by_rule(world, source="file:kineto")["host_work"]
+    assert "quarter" not in one.what
+
+
+def test_a_batch_from_pageable_memory_at_the_start_also_costs_the_host_that_fills_a_buffer():
+    """The call returns before the copy has ended: it is no wait, and takes as long."""
+    world = World()
+    world.number += 1
+    world.host("cudaMemcpyAsync", "cuda_runtime", 0, 5 * MS, correlation_id=world.number)
+    copy = {"name": PAGEABLE, "cat": "gpu_memcpy", "ts": 300 * US, "dur": 4900 * US, "device": 0, "stream": 7}
+    world.rows.append(copy | {"num_bytes": 19 << 20, "correlation_id": world.number})
+    world.now = world.free[7] = 5200 * US
+    world.kernels(100, 150 * US).wait()
+    gain = by_rule(world, source="file:kineto")["pageable_copies"].gain_ns
+    assert 3 * MS < gain < 5300 * US
+
+
+def test_broadcasts_of_parameters_are_of_the_start():
+    world = World().device("ncclDevKernel_Broadcast_RING_LL", 40 * MS).kernels(20, MS)
+    assert "broadcast once" in by_rule(world.wait())["exposed_communication"].advice
+
+
+def test_memory_that_is_freed_at_the_end_is_not_allocated_in_a_loop():
+    def call(world, name):
+        world.host(name, "cuda_runtime", world.now, MS).sleep(MS)
+
+    world = World().op("aten::add", US)
+    for _ in range(9):
+        call(world, "cuMemMap")
+        world.device("add", 100 * US).wait()
+    for _ in range(5):
+        call(world, "cuMemUnmap")
+    once = by_rule(world.device("add", 100 * US), source="file:kineto")["driver_memory"]
+    assert "warm-up" in once.advice
+    for _ in range(5):
+        call(world, "cuMemMap")
+        world.device("add", 100 * US).wait()
+    again = by_rule(world, source="file:kineto")["driver_memory"]
+    assert "constant shapes" in again.advice
+
+
+def test_idle_time_is_not_known_where_the_work_of_most_launches_is_missing():
+    world = World().device("add", MS)
+    for _ in range(20):
+        world.number += 1
+        world.host("cudaLaunchKernel", "cuda_runtime", world.now, 5 * MS, correlation_id=world.number).sleep(5 * MS)
+    assert by_rule(world.device("add", MS), source="file:nsys") == {}

@@ -48,6 +48,10 @@ PROGRAM_NS: Final = 750
 #: ones, a bfloat16 product with 4 bytes (H100) 2.2 times. The factor of 2 bytes is an extrapolation.
 UNALIGNED: Final = {16: 1.0, 8: 2.0, 4: 2.0, 2: 4.0, 1: 4.0}
 
+#: The same from Hopper on, where such products do not run on its own instructions for tensor cores (wgmma) but on those
+#: of the generation before: measured 2.9 with 8 bytes and 7.0 to 7.9 with 2 bytes (H100), recorded 2.2 with 4 bytes.
+UNALIGNED_HOPPER: Final = {16: 1.0, 8: 2.9, 4: 2.4, 2: 7.4, 1: 7.4}
+
 #: Time of a TF32 product over that of a bfloat16 product with the same share of the peak. Recorded products of 20 us
 #: and more (A100) take 1.2 times the predictions without it, in each of three traces, of which one was used here.
 TF32_SLOWDOWN: Final = 1.2
@@ -59,6 +63,11 @@ DEPTHWISE_FLOPS: Final = 256
 #: Largest inner dimension for which cuBLAS computes float32 products of operands that are not aligned without tensor
 #: cores although TF32 is allowed: 110 of 113 recorded products in three traces (A100); none above 128.
 SHORT_DEPTH: Final = 48
+
+
+def unaligned_slowdown(spec: DeviceSpec, alignment: int) -> float:
+    """Return the factor of the time on tensor cores of a product whose operands are aligned to that many bytes."""
+    return (UNALIGNED_HOPPER if spec.compute_capability >= (9, 0) else UNALIGNED)[alignment]
 
 
 @lru_cache(maxsize=65536)
@@ -155,14 +164,18 @@ def attention_ns(
     is_causal: bool,
     element_bytes: int,
     is_backward: bool = False,
+    family: str = "attention",
 ) -> int:
-    """Return the time of fused attention; sizes as in `cudalens.gpus.time_formulas.attention_ns`."""
+    """Return the time of fused attention; sizes as in `cudalens.gpus.time_formulas.attention_ns`.
+
+    `family` names the constants: those of the libraries of language models ("attention"), or of cuDNN.
+    """
     gpu = rates_of(spec, dtype_key)
     sizes = (heads, kv_heads, head_dim)
     if queries <= DECODE_QUERIES and not is_backward:
         constants = fit_of(spec, "decode").constants
         return int(time_formulas.decode_ns(constants, gpu, batch, keys, *sizes, element_bytes))
-    constants = fit_of(spec, "attention").constants
+    constants = fit_of(spec, family).constants
     time_ns = time_formulas.attention_ns(constants, gpu, batch, queries, keys, *sizes, is_causal, element_bytes)
     fixed_ns = constants["fixed_ns"]
     return int(fixed_ns + (time_ns - fixed_ns) * (ATTENTION_BACKWARD if is_backward else 1))

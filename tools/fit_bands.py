@@ -36,6 +36,8 @@ UNMEASURED_FAMILY: Final = "other"
 QUANTILES: Final = (0.1, 0.9)
 #: Fewer short or long measurements than this share the quantiles of both.
 FEWEST: Final = 6
+#: Measurements from which a source has its whole weight.
+WHOLE_SOURCE: Final = 20
 #: Shapes of a table that are predicted for a family and a GPU.
 MAX_SHAPES: Final = 2000
 #: Standard deviation of the logarithm over the mean absolute error, for a normal distribution.
@@ -108,8 +110,9 @@ def learn(residuals: Iterable[Residual]) -> dict[str, dict[str, dict[str, list[f
 
 
 def _ends(rows: pd.DataFrame) -> list[float]:
-    """Return the quantiles, where each source has the same weight, and the number of measurements."""
-    weights = (1 / rows.groupby("source")["ratio"].transform("size")).tolist()
+    """Return the quantiles, where each source of some size has the same weight, and the number of measurements."""
+    sizes = rows.groupby("source")["ratio"].transform("size")
+    weights = (1 / sizes.clip(lower=WHOLE_SOURCE)).tolist()
     # Two further ones at the ends of the band without measurements, each with half of the weight of a measurement
     # of the smaller source: they widen the band of few measurements.
     prior = [math.exp(side * DEVIATIONS_OF_80_PCT * UNMEASURED) for side in (-1, 1)]

@@ -31,6 +31,7 @@ TITLES: Final = {
     "convolution_half": "convolutions, float16",
     "convolution_single": "convolutions, float32",
     "attention": "causal attention, bfloat16",
+    "attention_cudnn": "attention, bfloat16 (cuDNN)",
     "decode": "decoding attention, bfloat16",
     "softmax": "softmax, float32",
     "layer_norm": "layer norm, float32",

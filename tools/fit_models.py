@@ -277,8 +277,15 @@ def unfitted_errors(ratios: torch.Tensor, counted: str) -> dict[str, Any]:
     return {
         "mean_error_pct": round(float(error) * 100, 1),
         "within_2x_pct": round(float(within) * 100, 1),
+        "ratio_quantiles": ratio_quantiles(ratios),
         counted: len(ratios),
     }
+
+
+def ratio_quantiles(ratios: torch.Tensor) -> list[float]:
+    """Return the ends of the 80 % band of measured over predicted times, from predicted over measured ones."""
+    ends = (1 / ratios.detach()).quantile(torch.tensor([0.1, 0.9], dtype=ratios.dtype))
+    return [float(f"{float(end):.3g}") for end in ends]
 
 
 def fit_gpu(gpu: str, inference: pd.DataFrame, gradients: Mapping[str, float]) -> tuple[dict[str, float], dict]:

@@ -181,12 +181,32 @@ def predictions(facts: dict[str, Any], names: list[str]) -> list[dict[str, Any]]
     capability = tuple(facts["capability"])
     device = DeviceFacts(facts["device"], capability, facts["total_memory_bytes"], facts["num_sms"], is_virtual=False)
     spec: Any = twin_of(device)
-    with cudalens.virtual.device(spec, values=False):
-        return [row_of(one) for one in operators() if one.name in set(names)]
+    with cudalens.virtual.device(spec, values=False) as on:
+        return [row_of(one) | _kernels_of(on, one) for one in operators() if one.name in set(names)]
+
+
+def _kernels_of(on: Any, operator: Any) -> dict[str, Any]:
+    """The time of an operator's kernels, and the family that takes most of it; none for copies."""
+    import torch
+
+    from cudalens.virtual.fit.runs import Kernels
+
+    call = operator.prepare()
+    call()
+    torch.cuda.synchronize()
+    on.gpus.machine.recorder = recorded = Kernels()
+    call()
+    torch.cuda.synchronize()
+    on.gpus.machine.recorder = None
+    times: dict[str, int] = defaultdict(int)
+    for family, duration_ns in recorded.works:
+        times[family] += duration_ns
+    return {"family": max(times, key=times.__getitem__), "kernels_ns": sum(times.values())} if times else {}
 
 
 def _with_prediction(row: dict[str, Any], predicted: dict[str, Any]) -> dict[str, Any]:
-    found = {f"predicted_{kind}_ns": predicted.get(f"{kind}_ns") for kind in ("graph", "plain")}
+    found = {f"predicted_{kind}_ns": predicted.get(f"{kind}_ns") for kind in ("graph", "plain", "kernels")}
+    found["predicted_family"] = predicted.get("family")
     return {**row, **{name: value for name, value in found.items() if value}}
 
 

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 import cudalens
+from cudalens.virtual.fit.runs import Kernels
 
 #: Specifications of the GPUs of the labels.
 GPUS: Final = {
@@ -149,22 +150,27 @@ class LanguageModel(nn.Module):
         return self.head(self.transform(x)) if self.has_head else classes
 
 
-def predicted_ms(label: Label, config: dict[str, Any]) -> float:
-    """The time of a program between two CUDA events on the virtual device without values, after a first run."""
+def predict(label: Label, config: dict[str, Any]) -> tuple[float, list[tuple[str, int]]]:
+    """The time of a program between two CUDA events on the virtual device without values, after a first run, in ms.
+
+    Also the families and durations (ns) of its kernels.
+    """
     is_training = label.kind == "train"
-    with cudalens.virtual.device(label.gpu, values=False), torch.set_grad_enabled(is_training):
+    with cudalens.virtual.device(label.gpu, values=False) as on, torch.set_grad_enabled(is_training):
         with torch.device("cuda"):
             model = LanguageModel(config, is_training).train(is_training)
             tokens = torch.zeros(label.batch, label.length, dtype=torch.int64)
         for _ in range(2):
             torch.cuda.empty_cache()
+            on.gpus.machine.recorder = recorded = Kernels()
             forward_ms, scores = _timed(lambda: model(tokens))
             backward_ms = 0.0
             if is_training:
                 loss = nn.functional.cross_entropy(scores.flatten(0, 1), tokens.flatten())
                 del scores
                 backward_ms, _ = _timed(loss.backward)
-        return forward_ms + backward_ms
+        on.gpus.machine.recorder = None
+        return forward_ms + backward_ms, recorded.works
 
 
 def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
@@ -189,11 +195,16 @@ def labels(folder: Path) -> Iterator[Label]:
 
 def report(folder: Path) -> list[tuple[Label, float]]:
     """Every measured program with its predicted time in ms."""
+    return [(label, predicted) for label, predicted, _ in report_kernels(folder)]
+
+
+def report_kernels(folder: Path) -> list[tuple[Label, float, list[tuple[str, int]]]]:
+    """Every measured program with its predicted time in ms, and the families and durations (ns) of its kernels."""
     configs = {
         name: json.loads((folder / "programs" / f"config_{name}.json").read_text())
         for name in ("bert_large", "gpt3_xl")
     }
-    return [(label, predicted_ms(label, configs[label.model])) for label in labels(folder)]
+    return [(label, *predict(label, configs[label.model])) for label in labels(folder)]
 
 
 def main() -> None:

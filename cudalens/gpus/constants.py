@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,6 +19,8 @@ from cudalens.gpus.registry import SPECS, DeviceSpec
 from cudalens.gpus.time_formulas import Constants, Rates
 
 PATH: Final = Path(__file__).with_name("constants.json")
+#: Quantiles of measured over predicted times, by family, GPU and duration (`tools/fit_bands.py`).
+BANDS_PATH: Final = Path(__file__).with_name("bands.json")
 
 
 class Fit(NamedTuple):
@@ -48,8 +51,20 @@ def fit_of(spec: DeviceSpec, family: str) -> Fit:
     if spec.calibration is not None and family in spec.calibration:
         return Fit(spec.calibration[family], spec.key)
     gpus = _measured()[family]["gpus"]
-    key = spec.key if spec.key in gpus else min(gpus, key=lambda name: _distance(spec, SPECS[name]))
+    key = nearest_gpu(spec, gpus)
     return Fit(gpus[key]["constants"], key)
+
+
+def nearest_gpu(spec: DeviceSpec, gpus: Iterable[str]) -> str:
+    """Return the key of a GPU, if it is among the measured ones; else that of the most similar one."""
+    names = list(gpus)
+    return spec.key if spec.key in names else min(names, key=lambda name: _distance(spec, SPECS[name]))
+
+
+@cache
+def bands() -> dict[str, Any]:
+    """Return the content of ``bands.json``: by family and GPU the ends of the 80 % band of short and long kernels."""
+    return dict(json.loads(BANDS_PATH.read_text(encoding="utf-8"))["families"])
 
 
 def is_calibrated(spec: DeviceSpec) -> bool:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.gpus import time_formulas
-from cudalens.gpus.constants import accuracy, fit_of, rates_of
+from cudalens.gpus.constants import bands, fit_of, nearest_gpu, rates_of
 from cudalens.gpus.registry import DeviceSpec, parse_device
 
 #: Collectives with measured times, and their names in torch.distributed.
@@ -48,6 +48,10 @@ PROGRAM_NS: Final = 750
 #: ones, a bfloat16 product with 4 bytes (H100) 2.2 times. The factor of 2 bytes is an extrapolation.
 UNALIGNED: Final = {16: 1.0, 8: 2.0, 4: 2.0, 2: 4.0, 1: 4.0}
 
+#: The same from Hopper on, where such products do not run on its own instructions for tensor cores (wgmma) but on those
+#: of the generation before: measured 2.9 with 8 bytes and 7.0 to 7.9 with 2 bytes (H100), recorded 2.2 with 4 bytes.
+UNALIGNED_HOPPER: Final = {16: 1.0, 8: 2.9, 4: 2.4, 2: 7.4, 1: 7.4}
+
 #: Time of a TF32 product over that of a bfloat16 product with the same share of the peak. Recorded products of 20 us
 #: and more (A100) take 1.2 times the predictions without it, in each of three traces, of which one was used here.
 TF32_SLOWDOWN: Final = 1.2
@@ -59,6 +63,11 @@ DEPTHWISE_FLOPS: Final = 256
 #: Largest inner dimension for which cuBLAS computes float32 products of operands that are not aligned without tensor
 #: cores although TF32 is allowed: 110 of 113 recorded products in three traces (A100); none above 128.
 SHORT_DEPTH: Final = 48
+
+
+def unaligned_slowdown(spec: DeviceSpec, alignment: int) -> float:
+    """Return the factor of the time on tensor cores of a product whose operands are aligned to that many bytes."""
+    return (UNALIGNED_HOPPER if spec.compute_capability >= (9, 0) else UNALIGNED)[alignment]
 
 
 @lru_cache(maxsize=65536)
@@ -155,14 +164,18 @@ def attention_ns(
     is_causal: bool,
     element_bytes: int,
     is_backward: bool = False,
+    family: str = "attention",
 ) -> int:
-    """Return the time of fused attention; sizes as in `cudalens.gpus.time_formulas.attention_ns`."""
+    """Return the time of fused attention; sizes as in `cudalens.gpus.time_formulas.attention_ns`.
+
+    `family` names the constants: those of the libraries of language models ("attention"), or of cuDNN.
+    """
     gpu = rates_of(spec, dtype_key)
     sizes = (heads, kv_heads, head_dim)
     if queries <= DECODE_QUERIES and not is_backward:
         constants = fit_of(spec, "decode").constants
         return int(time_formulas.decode_ns(constants, gpu, batch, keys, *sizes, element_bytes))
-    constants = fit_of(spec, "attention").constants
+    constants = fit_of(spec, family).constants
     time_ns = time_formulas.attention_ns(constants, gpu, batch, queries, keys, *sizes, is_causal, element_bytes)
     fixed_ns = constants["fixed_ns"]
     return int(fixed_ns + (time_ns - fixed_ns) * (ATTENTION_BACKWARD if is_backward else 1))
@@ -225,19 +238,16 @@ def collective_time(device: str | DeviceSpec, op: str, num_gpus: int, message_by
     return int(time_formulas.collective_ns(fit_of(spec, name).constants, factor, num_gpus, message_bytes))
 
 
-# The error band of a predicted time, from the errors of its kernels' families on measurements that no fit used.
+# The error band of a predicted time, from errors on measurements.
 #
-# The band of a program is made from the bands of its families of kernels. A wrong constant moves all kernels of a
-# family alike, so the errors within a family do not average out; the errors of different families are taken as
-# independent.
+# ``bands.json`` has quantiles of measured over predicted times by family, GPU and duration (`tools/fit_bands.py`). The
+# band of a program is made from those of its families. A wrong constant moves all kernels of a family alike, so the
+# errors within a family do not average out; the errors of different families are taken as independent.
 
 #: Standard deviations on each side of an 80 % band of a normal distribution.
 DEVIATIONS_OF_80_PCT: Final = 1.2816
 
-#: Standard deviation of the logarithm over the mean absolute error, for a normal distribution.
-DEVIATION_OF_MEAN_ERROR: Final = math.sqrt(math.pi / 2)
-
-#: Standard deviation of the logarithm of times where the constants are those of another GPU. Between measured GPUs of
+#: Standard deviation of the logarithm of times where the errors are those of another GPU. Between measured GPUs of
 #: neighbouring generations, the constants of one give times of the other that differ by this much.
 OTHER_GPU: Final = 0.30
 
@@ -247,6 +257,9 @@ UNMEASURED: Final = 0.54
 
 #: The same of a whole program beside the errors of its kernels: gaps, clocks, other versions of libraries.
 PROGRAM: Final = 0.05
+
+#: Kernels up to this duration, ns, have errors of their own: fixed costs and what the cache holds decide.
+SHORT_NS: Final = 20_000
 
 
 class Band(NamedTuple):
@@ -278,45 +291,72 @@ class Band(NamedTuple):
         return f"{self.low:.1f} to {self.high:.1f} times these" if self.is_wide else f"± {self.error_pct:.0f} %"
 
 
+class Bounds(NamedTuple):
+    """The ends of an 80 % band of a family's times, as logarithms of measured over predicted time.
+
+    Attributes:
+        low: At most 0.
+        high: At least 0.
+        is_measured: Whether kernels of the family were measured, on this GPU or another one.
+        is_shared: Whether the GPU was measured by whole models, so that all its families have one error.
+    """
+
+    low: float
+    high: float
+    is_measured: bool = True
+    is_shared: bool = False
+
+
 def time_band(spec: DeviceSpec, kernels: Iterable[tuple[str, int]]) -> Band:
     """Return the band of the total time of some kernels.
 
     Args:
         spec: The GPU.
-        kernels: Family (a name of `cudalens.gpus.constants`; any other text is a kernel without measurements) and
-            duration (ns) of each kernel.
+        kernels: Family (a name of ``bands.json``; any other text is a kernel without measurements) and duration (ns) of
+            each kernel.
     """
-    by_family: dict[str, int] = defaultdict(int)
+    by_family: dict[tuple[str, bool], int] = defaultdict(int)
     for family, duration_ns in kernels:
-        by_family[family] += duration_ns
+        by_family[family, duration_ns <= SHORT_NS] += duration_ns
     total_ns = sum(by_family.values())
     if not total_ns:
         return Band(math.exp(-DEVIATIONS_OF_80_PCT * UNMEASURED), math.exp(DEVIATIONS_OF_80_PCT * UNMEASURED), 1.0)
 
-    measured = accuracy()
-    variance = PROGRAM**2
     unmeasured_ns = 0
-    for family, duration_ns in by_family.items():
-        deviation = family_deviation(spec, family)
-        variance += (duration_ns / total_ns * deviation) ** 2
-        if family not in measured:
-            unmeasured_ns += duration_ns
-    half_width = DEVIATIONS_OF_80_PCT * math.sqrt(variance)
-    return Band(math.exp(-half_width), math.exp(half_width), unmeasured_ns / total_ns)
+    ends: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # by what has one error
+    for (family, is_short), duration_ns in by_family.items():
+        bounds = family_bounds(spec, family, is_short)
+        end = ends["whole models" if bounds.is_shared else family]
+        end[0] += duration_ns / total_ns * bounds.low
+        end[1] += duration_ns / total_ns * bounds.high
+        unmeasured_ns += 0 if bounds.is_measured else duration_ns
+    margin = (DEVIATIONS_OF_80_PCT * PROGRAM) ** 2
+    low, high = (math.sqrt(margin + sum(end[side] ** 2 for end in ends.values())) for side in (0, 1))
+    return Band(math.exp(-low), math.exp(high), unmeasured_ns / total_ns)
 
 
-def family_deviation(spec: DeviceSpec, family: str) -> float:
-    """Return the standard deviation of the logarithm of a family's predicted times on a GPU.
+@lru_cache(maxsize=4096)
+def family_bounds(spec: DeviceSpec, family: str, is_short: bool) -> Bounds:
+    """Return the ends of the band of a family's kernels on a GPU.
 
     Args:
         spec: The GPU.
-        family: A name of `cudalens.gpus.constants`, or the name of a kind of kernel without measurements.
+        family: A name of ``bands.json``, or the name of a kind of kernel without measurements.
+        is_short: Whether the kernels last at most `SHORT_NS`.
     """
-    families = accuracy()
-    if family not in families:
-        return UNMEASURED
     if spec.calibration is not None and family in spec.calibration:
-        return PROGRAM
-    fit = fit_of(spec, family)
-    deviation = families[family]["gpus"][fit.gpu]["mean_error_pct"] / 100 * DEVIATION_OF_MEAN_ERROR
-    return deviation if fit.gpu == spec.key else math.hypot(deviation, OTHER_GPU)
+        return Bounds(-DEVIATIONS_OF_80_PCT * PROGRAM, DEVIATIONS_OF_80_PCT * PROGRAM)
+    entries = bands().get(family)
+    if not entries:
+        return Bounds(-DEVIATIONS_OF_80_PCT * UNMEASURED, DEVIATIONS_OF_80_PCT * UNMEASURED, is_measured=False)
+    gpu = nearest_gpu(spec, entries)
+    entry = entries[gpu]
+    low, high = (min(0.0, math.log(entry[_part(is_short)][0])), max(0.0, math.log(entry[_part(is_short)][1])))
+    if gpu != spec.key:
+        other = DEVIATIONS_OF_80_PCT * OTHER_GPU
+        low, high = -math.hypot(low, other), math.hypot(high, other)
+    return Bounds(low, high, is_shared="models" in entry)
+
+
+def _part(is_short: bool) -> str:
+    return "short" if is_short else "long"

@@ -264,10 +264,10 @@ on many virtual GPUs."""
 
 
 def _band_of(spec: DeviceSpec, family: str) -> str:
-    """Return the 80 % band of a family's times on a GPU: ``± 9 %``, or ``0.7 to 1.5``."""
-    from cudalens.gpus.predict import time_band
+    """Return the 80 % band of a family's kernels of more than 20 us on a GPU: ``± 9 %``, or ``0.7 to 1.5``."""
+    from cudalens.gpus.predict import SHORT_NS, time_band
 
-    return time_band(spec, [(family, 1)]).words.removesuffix(" times these")
+    return time_band(spec, [(family, SHORT_NS + 1)]).words.removesuffix(" times these")
 
 
 def _described(on: device) -> str:

@@ -132,7 +132,7 @@ def _is_plain(tensors: Iterable[Tensor]) -> bool:
 
 
 def is_fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool) -> bool:
-    """Return whether CUDA's memory-efficient kernel runs an attention with dropout (sdp_utils.cpp)."""
+    """Return whether a fused kernel of CUDA runs an attention with dropout (sdp_utils.cpp)."""
     tensors = [query, key, value] if mask is None else [query, key, value, mask]
     is_plain = all(type(tensor) in (Tensor, torch.nn.Parameter) for tensor in tensors)
     if not is_plain or not 0.0 < dropout_p < 1.0 or _is_transformed():
@@ -175,6 +175,10 @@ def _run_fused(
 ) -> Tensor:
     dtype = _dtype_of_call(query)
     query, key, value = (tensor.to(dtype) for tensor in (query, key, value))
+    if mask is None:
+        found = attend_fused(query, key, value, None, p, is_causal, scale=scale, enable_gqa=False)
+        if found is not None:
+            return found
     if mask is not None:
         if mask.dtype == torch.bool:
             mask = torch.zeros_like(mask, dtype=dtype).masked_fill_(mask.logical_not(), float("-inf"))

@@ -32,7 +32,7 @@ class FlashAttention(SwappedState):
     ) -> Any:
         """Compute the values. Keys may have fewer heads than queries, which the CPU's kernel supports."""
         heads = query.shape[1] // key.shape[1] if dropout_p else 1
-        keys, values = key.repeat_interleave(heads, 1), value.repeat_interleave(heads, 1)
+        keys, values = (_repeat_heads(tensor, heads) for tensor in (key, value))
         out, statistics, number, _ = Attention(_efficient.default)(
             query, keys, values, None, True, dropout_p, is_causal, scale=scale, generator=generator
         )
@@ -67,7 +67,7 @@ class FlashAttentionBackward(Replacement):
     ) -> Any:
         """Compute the gradients of query, key and value."""
         heads = query.shape[1] // key.shape[1] if dropout_p else 1
-        keys, values = key.repeat_interleave(heads, 1), value.repeat_interleave(heads, 1)
+        keys, values = (_repeat_heads(tensor, heads) for tensor in (key, value))
         number = philox_seed.to(torch.int64)[0]
         grads = AttentionBackward(_efficient_backward.default)(
             grad_out,
@@ -87,6 +87,11 @@ class FlashAttentionBackward(Replacement):
         grad_key, grad_value = (_sum_over_groups(grad, key.shape[1]) if heads > 1 else grad for grad in grads[1:3])
         pairs = ((grads[0], query), (grad_key, key), (grad_value, value))
         return tuple(torch.empty_like(like).copy_(grad) for grad, like in pairs)
+
+
+def _repeat_heads(tensor: Tensor, times: int) -> Tensor:
+    """Repeat each head; one that is not repeated keeps its layout, by which the CPU chooses how it adds products."""
+    return tensor.repeat_interleave(times, 1) if times > 1 else tensor
 
 
 def _sum_over_groups(grad: Tensor, num_heads: int) -> Tensor:

@@ -26,11 +26,12 @@ from cudalens.virtual.timing.durations import (
     memset_ns,
     room,
 )
+from cudalens.virtual.timing.families import learned_family
 from cudalens.virtual.timing.flops import formula_of, unit_of
 from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.kernel_sizes import Timed, collective_ns
 from cudalens.virtual.timing.several_kernels import name_of, rule_of
-from cudalens.virtual.timing.traffic import Traffic, traffic
+from cudalens.virtual.timing.traffic import RANDOM, Traffic, traffic
 
 if TYPE_CHECKING:
     from cudalens.gpus.registry import DeviceSpec
@@ -135,13 +136,17 @@ def _timed(
     if timed is not None:
         return timed
     duration_ns = kernel_ns(spec, flops, moved.num_bytes, dtype_key, family)
-    return Timed(duration_ns + kernel_sizes.column_sum_ns(func, args), FALLBACK_FAMILIES[family])
+    name = FALLBACK_FAMILIES[family]
+    learned = learned_family(kernel_sizes.base_name(func))
+    if learned is not None and (family == "other" or learned == "optimizer"):
+        name = learned
+    return Timed(duration_ns + kernel_sizes.column_sum_ns(func, args), name)
 
 
 class _Known:
     """Cached properties of an operator overload."""
 
-    __slots__ = ("family", "formula", "func", "names", "op", "product", "rule")
+    __slots__ = ("family", "formula", "func", "names", "op", "product", "random", "rule")
 
     def __init__(self, func: torch._ops.OpOverload) -> None:
         self.func, self.op = func, func._schema.name
@@ -151,6 +156,10 @@ class _Known:
         self.family: Family = "attention" if "attention" in self.op else "matrix"
         self.names: dict[tuple[torch.dtype | None, bool], str] = {}
         self.rule = rule_of(kernel_sizes.base_name(func))
+        name = self.op.partition("::")[2]
+        self.random: Family | None = "random" if name in RANDOM else None
+        if name == "native_dropout":
+            self.random = "dropout"
 
     def name(self, dtype: torch.dtype | None, dtype_key: str) -> str:
         """Return the kernel name for a dtype, cached; that of a float32 product with TF32 ends in ``<tf32>``."""
@@ -181,6 +190,15 @@ def tiles_of(result: Any, family: Family) -> int:
     return max(1, -(-result.numel() // (TILE * TILE)))
 
 
+def _pointwise_family(known: _Known, moved: Traffic) -> Family:
+    """Return the kind of a pointwise kernel."""
+    if known.random is not None:
+        return known.random
+    if not moved.is_strided:
+        return "dense"
+    return "permuted" if moved.is_permuted else "strided"
+
+
 def _arithmetic(
     known: _Known, args: Sequence[Any], kwargs: dict[str, Any], out: Any, moved: Traffic
 ) -> tuple[int, str, Family]:
@@ -188,7 +206,7 @@ def _arithmetic(
     if known.formula is None:
         family: Family = "other"
         if moved.is_pointwise:
-            family = "strided" if moved.is_strided else "dense"
+            family = _pointwise_family(known, moved)
         return moved.num_elements, unit_of(moved.dtype), family
     flops = known.formula(args, kwargs, out)
     if moved.dtype in _COMPLEX:

@@ -159,6 +159,10 @@ CHANNEL_MULTIPLE: Final = 8
 #: Input channels up to which kernels for tensor cores are slow: those of images and of sound.
 FEW_CHANNELS: Final = 4
 
+#: The compute capability from which tensor cores take TF32 and bfloat16, and that of an H100.
+AMPERE: Final = (8, 0)
+HOPPER: Final = (9, 0)
+
 #: Row-wise operators: the family of their constants, and the position of the argument that has the rows.
 _ROWS: Final = {
     "_softmax": "softmax",
@@ -177,7 +181,7 @@ def product_ns(
 ) -> Timed | None:
     """Return the time of the products of a call, or None if the operator has no known sizes."""
     name = base_name(func)
-    if dtype_key in ("tf32", "bfloat16") and spec.compute_capability < (8, 0):
+    if dtype_key in ("tf32", "bfloat16") and spec.compute_capability < AMPERE:
         dtype_key = "float32"  # GPUs before Ampere have no such tensor cores
     if "attention" in name:
         return _attention_ns(spec, dtype_key, func, args, kwargs)
@@ -187,7 +191,8 @@ def product_ns(
     if sizes is None or any(isinstance(value, Tensor) and value.layout is not torch.strided for value in args):
         return None
     element_bytes = args[0].element_size()
-    slowdown = 1.0 if dtype_key in ("float32", "float64") else predict.UNALIGNED[_alignment(args, out)]
+    is_plain = dtype_key in ("float32", "float64")
+    slowdown = 1.0 if is_plain else predict.unaligned_slowdown(spec, _alignment(args, out))
     time_ns = 0
     for batch, m, n, k in sizes(args, out):
         factor = slowdown if min(m, n) > 1 else 1.0  # a vector needs no tensor core
@@ -238,7 +243,9 @@ def convolution_ns(spec: DeviceSpec, dtype_key: str, name: str, args: Sequence[A
         return Timed(depthwise_ns, "depthwise")
 
     element_bytes = value.element_size()
-    has_few_channels = element_bytes <= 2 and groups == 1 and channels <= FEW_CHANNELS
+    if dtype_key == "tf32" and is_patch_embedding(weight, stride):
+        dtype_key = "float32"  # cuDNN has no kernel for tensor cores with channels first for it (H100)
+    is_slow = dtype_key not in ("float32", "float64") and has_few_channels(value, weight, groups)
     if element_bytes <= 2:
         rows, channels = (-(-number // CHANNEL_MULTIPLE) * CHANNEL_MULTIPLE for number in (rows, channels))
     is_winograd = (
@@ -256,9 +263,20 @@ def convolution_ns(spec: DeviceSpec, dtype_key: str, name: str, args: Sequence[A
     time_ns = 0
     for result in results:
         time_ns += predict.convolution_ns(
-            spec, dtype_key, *products[result], num_bytes, element_bytes, result, is_winograd, has_few_channels
+            spec, dtype_key, *products[result], num_bytes, element_bytes, result, is_winograd, is_slow
         )
     return Timed(time_ns, "convolution_single" if dtype_key in ("float32", "float64") else "convolution_half")
+
+
+def has_few_channels(value: Tensor, weight: Tensor, groups: int) -> bool:
+    """Return whether the input of a convolution has so few channels that kernels for tensor cores are slow."""
+    return groups == 1 and int(weight.shape[1]) <= FEW_CHANNELS
+
+
+def is_patch_embedding(weight: Tensor, stride: Sequence[int]) -> bool:
+    """Return whether a convolution cuts an image of few channels into patches that do not overlap."""
+    window = tuple(weight.shape[2:])
+    return min(window, default=1) > 1 and tuple(stride) == window and int(weight.shape[1]) <= FEW_CHANNELS
 
 
 def row_ns(spec: DeviceSpec, func: torch._ops.OpOverload, args: Sequence[Any], num_bytes: int) -> Timed | None:
@@ -310,8 +328,19 @@ def _attention_ns(
     dim = (head_dim + value.shape[-1]) // 2
     is_causal = bool(_argument(func, "is_causal", args, kwargs))
     sizes = (batch, queries, keys, heads, kv_heads, dim)
-    time_ns = predict.attention_ns(spec, dtype_key, *sizes, is_causal, query.element_size(), is_backward)
-    return Timed(time_ns, "decode" if queries <= predict.DECODE_QUERIES and not is_backward else "attention")
+    family = "attention_cudnn" if _runs_cudnn(spec, func, query) else "attention"
+    time_ns = predict.attention_ns(spec, dtype_key, *sizes, is_causal, query.element_size(), is_backward, family)
+    return Timed(time_ns, "decode" if queries <= predict.DECODE_QUERIES and not is_backward else family)
+
+
+def _runs_cudnn(spec: DeviceSpec, func: torch._ops.OpOverload, query: Tensor) -> bool:
+    """Return whether cuDNN computes a call of ``scaled_dot_product_attention``: on Hopper, in half precision.
+
+    ``check_prefer_cudnn_attention`` (ATen/native/transformers/cuda/sdp_utils.cpp) puts cuDNN first on GPUs of compute
+    capability 9.0 and 10.0. Constants of cuDNN were measured on 9.0 alone.
+    """
+    is_half = query.dtype in (torch.float16, torch.bfloat16)
+    return spec.compute_capability == HOPPER and is_half and base_name(func).startswith("_scaled_dot_product")
 
 
 def _argument(func: torch._ops.OpOverload, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

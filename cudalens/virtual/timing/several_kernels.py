@@ -6,7 +6,7 @@ memory traffic is not that of the operator's arguments. Operators without a rule
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,9 +14,11 @@ import torch
 from torch import Tensor
 
 from cudalens.gpus import predict
-from cudalens.virtual.timing.durations import FALLBACK_FAMILIES, Family, grid_of, kernel_ns, room
-from cudalens.virtual.timing.flops import unit_of
+from cudalens.virtual.timing.flops import allows_tf32, unit_of
 from cudalens.virtual.timing.interfaces import Work
+from cudalens.virtual.timing.kernel_parts import Rule, at_least, divided, named, operator_of, part
+from cudalens.virtual.timing.kernel_sizes import AMPERE, CHANNEL_MULTIPLE, has_few_channels, is_patch_embedding
+from cudalens.virtual.timing.selections import SELECTION_RULES
 
 if TYPE_CHECKING:
     from cudalens.gpus.registry import DeviceSpec
@@ -61,9 +63,6 @@ def _type_name(dtype: torch.dtype | str) -> str:
     return dtype if isinstance(dtype, str) else _TYPES.get(dtype, str(dtype).removeprefix("torch."))
 
 
-#: Computes the kernels of a call from the GPU, the arguments, the result, and the call as one kernel.
-Rule = Callable[["DeviceSpec", Sequence[Any], Any, Work], Iterator[Work]]
-
 #: Elements of a chunk, chunks of a launch, and tensors of a launch by the number of lists, of torch's multi-tensor
 #: kernels (ATen/native/cuda/MultiTensorApply.cuh, since torch 2.0).
 CHUNK: Final = 65536
@@ -73,9 +72,10 @@ LAUNCH_TENSORS: Final = (110, 64, 48, 36, 30)
 #: Tensors that one kernel of ``cat`` copies (CAT_ARRAY_BATCH_SIZE in ATen/native/cuda/Shape.cu).
 CAT_TENSORS: Final = 128
 
-#: Up to this number of indices, the gradient of an embedding is one kernel; above, the indices are sorted
-#: (ATen/native/cuda/Embedding.cu).
-SORTED_INDICES: Final = 3072
+#: Time of a thread block for a whole chunk, which kernels of few chunks take whatever the bandwidth: measured 21 to 25
+#: us for lists of 100 tensors of 65,536 elements, and 42 us for a fused optimizer (H100; 20 to 41 us on an H200).
+CHUNK_NS: Final = 21_000
+FUSED_CHUNK_NS: Final = 42_000
 
 #: Further time of a step of a recurrent layer, whose kernels wait for those of the step before: small layers of
 #: DeepBench (256 and 512 hidden units, V100 and P100) take 27 to 54 us a step, their product and gates 7 to 36 us.
@@ -93,43 +93,12 @@ def rule_of(name: str) -> Rule | None:
     return _RULES.get(name)
 
 
-def _part(spec: DeviceSpec, whole: Work, name: str, num_bytes: int, num_elements: int, family: Family) -> Work:
-    """Return a further kernel of an operator, with the given traffic."""
-    grid = grid_of(num_elements)
-    duration_ns = kernel_ns(spec, num_elements, num_bytes, "float32", family)
-    return replace(
-        _named(whole, name),
-        duration_ns=duration_ns,
-        room=room(spec, grid[0]),
-        num_bytes=num_bytes,
-        flops=num_elements,
-        grid=grid,
-        block=(128, 1, 1),
-        family=FALLBACK_FAMILIES[family],
-    )
-
-
-def _named(whole: Work, name: str) -> Work:
-    operator, bracket, types = whole.name.partition("<")
-    return replace(whole, name=f"{operator}::{name}{bracket}{types}")
-
-
-def _divided(whole: Work, num_parts: int) -> Iterator[Work]:
-    """Yield a kernel as several of equal length and name."""
-    if num_parts <= 1:
-        yield whole
-        return
-    shares = {name: getattr(whole, name) // num_parts for name in ("duration_ns", "num_bytes", "flops")}
-    for _ in range(num_parts):
-        yield replace(whole, **shares)
-
-
 def _layer_norm_backward(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
     """Yield the gradient of the input; then those of weight and bias, which read both tensors again."""
     yield whole
     if any(isinstance(grad, Tensor) for grad in out[1:]):
         grad, value = args[:2]
-        yield _part(spec, whole, "gamma_beta", grad.nbytes + value.nbytes, value.numel(), "other")
+        yield part(spec, whole, "gamma_beta", grad.nbytes + value.nbytes, value.numel(), "other")
 
 
 def _bce_with_logits(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
@@ -138,69 +107,59 @@ def _bce_with_logits(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Wor
     size, count = logits.nbytes, logits.numel()
     weights = [value for value in args[2:4] if isinstance(value, Tensor)]
     for name, tensors in (("log_sigmoid", 2), ("rsub", 2), ("mul", 3), ("sub", 3), *(("mul", 3) for _ in weights)):
-        yield _part(spec, whole, name, tensors * size, count, "dense")
+        yield part(spec, whole, name, tensors * size, count, "dense")
     if out.dim() < logits.dim():
-        yield _part(spec, whole, "reduce", size, count, "other")
+        yield part(spec, whole, "reduce", size, count, "other")
 
 
 def _convolution(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
     """Tensor cores read channels last: other layouts are converted before and back; a bias is added behind."""
-    value, weight, bias = args[:3]
-    converts = _converts_layout(value, weight)
+    value, weight, bias, stride, groups = *args[:4], args[8]
+    converts = _converts_layout(spec, value, weight, stride)
     if converts:
-        yield _part(spec, whole, "to_channels_last", 2 * value.nbytes, value.numel(), "dense")
-        yield _part(spec, whole, "to_channels_last", 2 * weight.nbytes, weight.numel(), "dense")
+        yield part(spec, whole, "to_channels_last", 2 * value.nbytes, value.numel(), "dense")
+        yield part(spec, whole, "to_channels_last", 2 * weight.nbytes, weight.numel(), "dense")
+    elif _is_half(value) and has_few_channels(value, weight, groups):
+        padded_bytes = value.nbytes * CHANNEL_MULTIPLE // max(int(weight.shape[1]), 1)
+        yield part(spec, whole, "pad_channels", value.nbytes + 2 * padded_bytes, value.numel(), "strided")
     yield whole
     if converts:
-        yield _part(spec, whole, "from_channels_last", 2 * out.nbytes, out.numel(), "dense")
+        yield part(spec, whole, "from_channels_last", 2 * out.nbytes, out.numel(), "dense")
     if isinstance(bias, Tensor):
-        # Not vectorised: recorded at 0.30 to 0.68 of the bandwidth for 26 million elements (H100, H200).
-        yield _part(spec, whole, "add_bias", 2 * out.nbytes, out.numel(), "strided")
+        yield part(spec, whole, "add_bias", 2 * out.nbytes, out.numel(), "strided")
 
 
-def _converts_layout(value: Tensor, weight: Tensor) -> bool:
-    is_half = value.dtype in (torch.float16, torch.bfloat16)
-    return is_half and value.dim() == 4 and not weight.is_contiguous(memory_format=torch.channels_last) and (
-        not value.is_contiguous(memory_format=torch.channels_last)
+def _is_half(value: Tensor) -> bool:
+    return value.dtype in (torch.float16, torch.bfloat16)
+
+
+def _converts_layout(spec: DeviceSpec, value: Tensor, weight: Tensor, stride: Sequence[int]) -> bool:
+    """Return whether the layout is converted for tensor cores; in TF32, windows of one element are plain products."""
+    is_tf32 = value.dtype == torch.float32 and spec.compute_capability >= AMPERE and allows_tf32("conv")
+    if is_tf32 and (weight.shape[2:].numel() == 1 or is_patch_embedding(weight, stride)):
+        return False
+    return (_is_half(value) or is_tf32) and value.dim() == 4 and not (
+        weight.is_contiguous(memory_format=torch.channels_last)
+        or value.is_contiguous(memory_format=torch.channels_last)
     )  # fmt: skip
 
 
 def _convolution_backward(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
     """One product for the gradient of the input, one for that of the weight, and a sum for that of the bias.
 
-    The layouts of their operands and results are converted as in the forward pass.
+    The layouts of their operands and results are converted as in the forward pass, for each of the products.
     """
-    grad, value, weight = args[:3]
-    converts = _converts_layout(value, weight)
-    if converts:
-        for tensor in (grad, value):
-            yield _part(spec, whole, "to_channels_last", 2 * tensor.nbytes, tensor.numel(), "dense")
-    yield from _divided(whole, sum(isinstance(result, Tensor) for result in out[:2]))
+    grad, value, weight, _, stride = args[:5]
+    num_products = sum(isinstance(result, Tensor) for result in out[:2])
+    converts = _converts_layout(spec, value, weight, stride)
+    operands = [*[grad] * isinstance(out[0], Tensor), *[grad, value] * isinstance(out[1], Tensor)]
+    for tensor in operands if converts else ():
+        yield part(spec, whole, "to_channels_last", 2 * tensor.nbytes, tensor.numel(), "dense")
+    yield from divided(whole, num_products)
     if converts and isinstance(out[0], Tensor):
-        yield _part(spec, whole, "from_channels_last", 2 * out[0].nbytes, out[0].numel(), "dense")
+        yield part(spec, whole, "from_channels_last", 2 * out[0].nbytes, out[0].numel(), "dense")
     if isinstance(out[2], Tensor):
-        yield _part(spec, whole, "grad_bias", grad.nbytes, grad.numel(), "other")
-
-
-def _embedding_backward(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
-    """The gradient is filled with zeros; many indices are sorted and counted; then the rows are added."""
-    grad, indices = args[:2]
-    yield _part(spec, whole, "fill", out.nbytes, out.numel(), "dense")
-    if indices.numel() > SORTED_INDICES:
-        for _ in range(4):  # radix sort of the indices with their positions, 8 bits a pass
-            yield _part(spec, whole, "sort", 4 * indices.nbytes, indices.numel(), "other")
-        for name in ("segments", "scan", "offsets"):
-            yield _part(spec, whole, name, 2 * indices.nbytes, indices.numel(), "other")
-    yield _part(spec, whole, "rows", 2 * grad.nbytes + indices.nbytes, grad.numel(), "other")
-
-
-def _index_put(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
-    """With ``accumulate``, the indices are sorted before."""
-    indices = [index for index in args[1] if isinstance(index, Tensor)]
-    if indices and len(args) > 3 and args[3]:
-        most = max(indices, key=torch.Tensor.numel)
-        yield _part(spec, whole, "sort", 4 * 8 * most.numel(), most.numel(), "other")
-    yield whole
+        yield part(spec, whole, "grad_bias", grad.nbytes, grad.numel(), "other")
 
 
 def _rnn_layer(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
@@ -216,7 +175,7 @@ def _rnn_layer(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> 
     def product(name: str, rows: int, inner: int, extra_ns: int = 0) -> Work:
         product_ns = predict.matrix_ns(spec, dtype_key, 1, rows, gates, inner, element_bytes)
         return replace(
-            _named(whole, name),
+            named(whole, name),
             duration_ns=product_ns + extra_ns,
             num_bytes=(rows * inner + inner * gates + rows * gates) * element_bytes,
             flops=2 * rows * inner * gates,
@@ -227,33 +186,46 @@ def _rnn_layer(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> 
     state_bytes = (gates + 3 * hidden) * batch * element_bytes
     for _ in range(steps):
         yield product("state", batch, hidden, RNN_STEP_NS)
-        yield _part(spec, whole, "gates", state_bytes, batch * hidden, "dense")
+        yield part(spec, whole, "gates", state_bytes, batch * hidden, "dense")
     if is_backward:
         yield product("weight", steps * batch, hidden)
 
 
 def _cat(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
-    return _divided(whole, -(-len(args[0]) // CAT_TENSORS))
+    return divided(whole, -(-len(args[0]) // CAT_TENSORS))
 
 
 def _multi_tensor(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
-    """Chunks of all tensors, in launches of limited numbers of chunks and of tensors."""
+    """Chunks of all tensors, in launches of limited numbers of chunks and of tensors.
+
+    Lists whose tensors differ in their sizes, such as parameters and steps of an optimizer that can be captured, take
+    torch's path of one pointwise kernel for each tensor.
+    """
     lists = [value for value in args if isinstance(value, list | tuple) and value and isinstance(value[0], Tensor)]
     if not lists:
-        return _divided(whole, 1)
+        yield whole
+        return
+    is_fused = operator_of(whole).startswith("_fused_")
+    if not is_fused and any(each[0].shape != lists[0][0].shape for each in lists[1:]):
+        for tensor in lists[0]:
+            yield part(spec, whole, "each", 2 * tensor.nbytes, tensor.numel(), "strided")
+        return
     chunks = sum(-(-tensor.numel() // CHUNK) for tensor in lists[0])
-    most_tensors = LAUNCH_TENSORS[min(len(lists), len(LAUNCH_TENSORS)) - 1]
-    return _divided(whole, max(-(-chunks // LAUNCH_CHUNKS), -(-len(lists[0]) // most_tensors)))
+    # The steps of a fused optimizer are not in its lists of chunks (FusedOptimizerTensorListMetadata).
+    depth = len(lists) - (is_fused and len(lists) > 3)
+    most_tensors = LAUNCH_TENSORS[min(depth, len(LAUNCH_TENSORS)) - 1]
+    longest_chunk = min(CHUNK, max(tensor.numel() for tensor in lists[0]))
+    chunk_ns = (FUSED_CHUNK_NS if is_fused else CHUNK_NS) * longest_chunk / CHUNK
+    for work in divided(whole, max(-(-chunks // LAUNCH_CHUNKS), -(-len(lists[0]) // most_tensors))):
+        yield at_least(work, chunk_ns)
 
 
 _RULES: Final[dict[str, Rule]] = {
+    **SELECTION_RULES,
     **dict.fromkeys(("native_layer_norm_backward", "_fused_rms_norm_backward"), _layer_norm_backward),
     "binary_cross_entropy_with_logits": _bce_with_logits,
     "convolution": _convolution,
     "convolution_backward": _convolution_backward,
-    "embedding_dense_backward": _embedding_backward,
-    "index_put": _index_put,
-    "_index_put_impl": _index_put,
     "cat": _cat,
     "mkldnn_rnn_layer": _rnn_layer,
     "mkldnn_rnn_layer_backward": _rnn_layer,

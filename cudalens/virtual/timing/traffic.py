@@ -7,6 +7,7 @@ operator passes between its own kernels (a sort's passes, a workspace) is not co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -60,6 +61,13 @@ _IS_TRAINING: Final = {
     "cudnn_batch_norm": 5,
     "native_batch_norm_backward": 7,
 }
+
+#: Operators that draw a random number for each element.
+_DRAWS: Final = (
+    "uniform_ normal_ exponential_ cauchy_ geometric_ log_normal_ random_ bernoulli_ rand randn randint rand_like "
+    "randn_like randperm"
+)
+RANDOM: Final = frozenset(_DRAWS.split())
 
 #: Operators that access their tensors like a pointwise operator but lack torch's tag.
 _LIKE_POINTWISE: Final = frozenset(
@@ -236,6 +244,20 @@ class Traffic:
         is_broadcast = self.has_broadcast and self._least > 0
         return self.is_pointwise and (is_broadcast or (self._permuted is not None and self._is_out_of_order()))
 
+    @property
+    def is_permuted(self) -> bool:
+        """Whether its large tensors have their rows in different dimensions, as those of a transposed copy do.
+
+        A warp then reads or writes each element in a memory sector of its own.
+        """
+        if not self.is_pointwise or self._permuted is None:
+            return False
+        large = [strides for num_elements, strides, _ in self._permuted if num_elements == self.num_elements]
+        row_dims = {_row_dim(strides) for strides in large}
+        if large and len(large) != self._num_most:  # the others are contiguous
+            row_dims.add(len(large[0]) - 1)
+        return len(row_dims) > 1
+
     def _is_out_of_order(self) -> bool:
         """Whether large tensors have gaps or differ in memory order; not for one common order (channels last)."""
         permuted = self._permuted or ()
@@ -243,6 +265,12 @@ class Traffic:
         if not large:
             return False
         return len(large) != self._num_most or len(set(large)) > 1 or not large[0][1]
+
+
+def _row_dim(strides: Sequence[int]) -> int:
+    """Return the dimension whose elements are nearest to each other in memory; the last of several."""
+    distances = [(stride or math.inf, -dim) for dim, stride in enumerate(strides)]
+    return -min(distances)[1] if distances else -1
 
 
 def stored_parts(sparse: Tensor) -> tuple[Tensor, ...]:
@@ -295,6 +323,8 @@ def _access(schema: torch.FunctionSchema, index: int, argument: Any) -> int:
         return _PICKED
     if index == 0 and name in TOUCHES and name.endswith("_"):
         return _TOUCHED
+    if name.startswith("_fused_") and argument.name == "grads":
+        return _READ  # written only where a scaler passes ``grad_scale``
     if argument.alias_info is not None and argument.alias_info.is_write:
         return _WRITE if argument.is_out or name in _OVERWRITES else _BOTH
     return _READ

@@ -11,12 +11,12 @@ import cudalens.virtual
 from cudalens import virtual
 from cudalens.frames import RunInfo
 from cudalens.frames.info import BAND_KEY
-from cudalens.gpus.constants import accuracy
-from cudalens.gpus.predict import UNMEASURED, family_deviation, time_band
+from cudalens.gpus.constants import bands
+from cudalens.gpus.predict import family_bounds, time_band
 from cudalens.gpus.registry import SPECS
 from cudalens.virtual.fit.runs import Kernels
 
-families = st.sampled_from([*accuracy(), "other", "strided"])
+families = st.sampled_from([*bands(), "other"])
 kernels = st.lists(st.tuples(families, st.integers(1, 10**9)), min_size=1, max_size=8)
 specs = st.sampled_from(sorted(SPECS.values(), key=lambda spec: spec.key))
 
@@ -39,12 +39,25 @@ def test_kernels_without_measurements_have_a_band_wider_than_a_factor_of_two():
     band = time_band(SPECS["h100"], [("other", 1000)])
     assert band.is_wide
     assert band.unmeasured_share == 1
-    assert not time_band(SPECS["h100"], [("matrix_half", 1000)]).is_wide
+    assert not time_band(SPECS["h100"], [("matrix_half", 100_000)]).is_wide
 
 
 def test_constants_of_another_gpu_widen_the_band():
-    assert family_deviation(SPECS["v100"], "matrix_single") < family_deviation(SPECS["a10"], "matrix_single")
-    assert family_deviation(SPECS["a10"], "matrix_single") < UNMEASURED
+    own, other = (family_bounds(SPECS[gpu], "matrix_single", is_short=False) for gpu in ("v100", "a10"))
+    unmeasured = family_bounds(SPECS["a10"], "other", is_short=False)
+    assert unmeasured.low < other.low < own.low <= 0 <= own.high < other.high < unmeasured.high
+
+
+def test_short_kernels_have_a_band_of_their_own():
+    # Replays of small products take 0.6 of their predicted times: their operands are in the cache.
+    short, long = (time_band(SPECS["h100"], [("matrix_half", duration_ns)]) for duration_ns in (5_000, 500_000))
+    assert short.low < long.low
+
+
+def test_families_of_a_gpu_that_was_measured_by_whole_models_have_one_error():
+    one = time_band(SPECS["rtx4090"], [("matrix_half", 50_000)])
+    two = time_band(SPECS["rtx4090"], [("matrix_half", 50_000), ("pointwise", 50_000)])
+    assert two == pytest.approx(one)
 
 
 # -- published times of ResNet-50 ------------------------------------------------------------------------------------

@@ -107,6 +107,28 @@ def _math(query: Tensor) -> Tensor:
         return _drop(query, query, query)
 
 
+@pytest.mark.parametrize(
+    ("gpu", "dtype", "mask", "kernel"),
+    [
+        ("h100", torch.float16, "none", "flash"),
+        ("a100", torch.bfloat16, "causal", "flash"),
+        ("a100", torch.float16, "float", "efficient"),  # flash attention takes no mask
+        ("a100", torch.float32, "none", "efficient"),
+        ("t4", torch.float16, "none", "efficient"),  # flash attention needs Ampere
+    ],
+)
+def test_the_kernel_is_the_first_of_torchs_order_that_takes_the_call(
+    gpu: str, dtype: torch.dtype, mask: str, kernel: str
+) -> None:
+    with device(gpu), cudalens.profile() as profiled:
+        _attend("cuda", dtype, mask)
+    events = profiled.trace.events
+    names = events.loc[events["cat"] == "kernel", "name"].astype(str)
+    attention = sorted({name.partition("<")[0] for name in names[names.str.contains("attention")]})
+    expected = f"simulated::_scaled_dot_product_{kernel}_attention"
+    assert attention == [expected, f"{expected}_backward"]
+
+
 def test_autocast_casts_its_arguments() -> None:
     with device("h100"), torch.autocast("cuda", dtype=torch.float16):
         query = torch.ones(1, 2, 4, 8, device="cuda", requires_grad=True)

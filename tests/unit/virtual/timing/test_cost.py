@@ -19,13 +19,13 @@ from cudalens.virtual.timing import flops as flops_module
 from cudalens.virtual.timing.cost import Cost, copy_ns, kernel_ns, kernel_work, memset_ns, op_cost
 from cudalens.virtual.timing.durations import (
     COPY_FIXED_NS,
+    ELEMENTS_PER_CLOCK,
     MATRIX_FIXED_NS,
     MATRIX_SHARE,
     MEMORY_SHARE,
     OTHER_FIXED_NS,
     OTHER_MEMORY_SHARE,
     STRIDED_FIXED_NS,
-    STRIDED_MEMORY_SHARE,
 )
 from cudalens.virtual.timing.flops import formula_of
 from cudalens.virtual.timing.several_kernels import name_of
@@ -428,13 +428,24 @@ def test_a_faster_unit_is_never_slower(spec, flops):
 
 def test_reading_out_of_order_takes_longer():
     x = torch.empty(1 << 15, 1 << 15, device="meta")  # far larger than the L2 cache
-    dense, turned = aten.add.Tensor(x, x.clone()), aten.add.Tensor(x, x.clone().t())
-    straight = kernel_work(H100, aten.add.Tensor, (x, x.clone()), {}, dense)
-    crossed = kernel_work(H100, aten.add.Tensor, (x, x.clone().t()), {}, turned)
-    assert crossed.num_bytes == straight.num_bytes
-    fixed = H100.kernel_fixed_ns
-    ratio = (crossed.duration_ns - fixed - STRIDED_FIXED_NS) / (straight.duration_ns - fixed)
-    assert ratio == pytest.approx(pointwise_share(H100) / STRIDED_MEMORY_SHARE, rel=1e-3)
+    with_gaps, crossed = torch.empty(1 << 15, 1 << 16, device="meta")[:, ::2], x.clone().t()
+    times = []
+    for other in (x.clone(), with_gaps, crossed):
+        out = aten.add.Tensor(x, other)
+        times.append(kernel_work(H100, aten.add.Tensor, (x, other), {}, out).duration_ns - H100.kernel_fixed_ns)
+    straight, gaps, turned = times
+    assert straight < gaps < turned
+    clocks = H100.num_sms * H100.clock_mhz * 1e-3  # of all SMs in a nanosecond
+    assert turned - STRIDED_FIXED_NS == pytest.approx(x.numel() / clocks / ELEMENTS_PER_CLOCK["permuted"], rel=1e-3)
+
+
+def test_heads_that_change_places_are_not_a_transposed_copy():
+    x = torch.empty(8, 16, 1024, 64, device="meta", dtype=torch.bfloat16)
+    swapped = aten.clone.default(x.transpose(1, 2), memory_format=torch.contiguous_format)
+    heads = kernel_work(H100, aten.clone.default, (x.transpose(1, 2),), {}, swapped)
+    turned = aten.clone.default(x.transpose(2, 3), memory_format=torch.contiguous_format)
+    crossed = kernel_work(H100, aten.clone.default, (x.transpose(2, 3),), {}, turned)
+    assert heads.duration_ns < crossed.duration_ns / 2
 
 
 def test_filling_is_pointwise_work():
@@ -581,7 +592,7 @@ def test_a_kernel_has_the_name_of_a_gpu_and_the_family_of_its_operator():
     assert not names.str.contains("cpu|mkldnn").any()
     args = (torch.ones(1, 2, 8, 8), [16, 16], False)
     out = aten.upsample_bilinear2d.default(*args)
-    assert kernel_work(H100, aten.upsample_bilinear2d.default, args, {}, out).family == "other"
+    assert kernel_work(H100, aten.upsample_bilinear2d.default, args, {}, out).family == "image"
 
 
 def test_a_recurrent_layer_has_kernels_for_each_step():

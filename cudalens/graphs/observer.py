@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from cudalens.device import accumulation
 from cudalens.device.index_masks import fills_by_mask, waits_for_mask
-from cudalens.device.modes import has_own_dispatch
+from cudalens.device.modes import has_own_dispatch, is_faking
 from cudalens.device.own_work import own_work
 from cudalens.device.stacks import Place, place
 from cudalens.device.streams import current_stream
@@ -231,7 +231,14 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Run an operator, and note what it touches."""
+        """Run an operator, and note what it touches.
+
+        A class of tensors with a ``__torch_dispatch__`` of its own runs first: the operators that it calls come here.
+        """
+        if is_faking():  # a class finds out the sizes of its results
+            return func(*args, **(kwargs or {}))
+        if types and has_own_dispatch(types):
+            return NotImplemented
         if func is accumulation.ADD and accumulation.adds_in_place(args, kwargs):
             func = accumulation.ADD_IN_PLACE
         kwargs = kwargs or {}
@@ -278,6 +285,11 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for tensor in _tensors(list(outputs)):
             if tensor.is_cuda and is_plain(tensor):
                 self._note_use(tensor, "", self.last_place or Place(None, 0), is_write=False)
+
+    def has_used(self, tensor: torch.Tensor) -> bool:
+        """Whether it took a tensor as an argument or from outside, or one that shares its memory."""
+        key = storage_id(tensor)
+        return key in self._inputs or key in self.externals
 
     def left_behind(self, given: Sequence[torch.Tensor]) -> list[Made]:
         """What it made on a device, still lives, and is not among the tensors `given`."""
@@ -626,6 +638,12 @@ def runs_code(kind: Any) -> bool:
         torch.Tensor.__torch_function__.__func__,  # type: ignore[attr-defined]
         torch._C._disabled_torch_function_impl,
     )
+
+
+def is_wrapper(tensor: Any) -> bool:
+    """Whether the class of a tensor calls operators itself, on tensors inside."""
+    kind: Any = type(tensor)
+    return runs_code(kind)
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

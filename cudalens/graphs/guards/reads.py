@@ -21,6 +21,7 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
+from cudalens.device.modes import has_own_dispatch
 from cudalens.graphs.guards.code_names import imported, names_of, stored_by
 from cudalens.graphs.guards.files import is_functional, is_installed, is_of_torch, is_read
 from cudalens.graphs.guards.found import Read, Reads
@@ -450,7 +451,8 @@ class _Search:
             if base is object or not (_is_users(base) or issubclass(base, _READ_CLASSES)):
                 continue
             self._found.sizes.append((base.__dict__, f"attributes of {base.__name__}"))
-            operators = filter(_is_special, base.__dict__) if base is torch.Tensor else ()  # code has no name for them
+            is_called_by_torch = base is torch.Tensor or has_own_dispatch((base,))  # code has no name for its operators
+            operators = filter(_is_special, base.__dict__) if is_called_by_torch else ()
             for name in sorted({*self._named(base.__dict__), *operators}):
                 if base in _COMPARED_CLASSES:
                     self._skip(base.__dict__[name])

@@ -72,6 +72,9 @@ RunWait: TypeAlias = Callable[
     [Any, tuple[Any, ...], Mapping[str, Any], Place, Sequence[torch.Tensor], Iterable[int], int], Any
 ]
 
+#: Their result has the values of their argument.
+_HOST_COPIES: Final = frozenset({"_pin_memory", "clone", "pin_memory"})
+
 #: They wait where an index is a mask.
 _INDEXING: Final = frozenset({"_index_put_impl_", "index", "index_put", "index_put_"})
 
@@ -235,10 +238,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
         A class of tensors with a ``__torch_dispatch__`` of its own runs first: the operators that it calls come here.
         """
-        if is_faking():  # a class finds out the sizes of its results
-            return func(*args, **(kwargs or {}))
-        if types and has_own_dispatch(types):
-            return NotImplemented
+        if types and has_own_dispatch(types):  # under a FakeTensorMode, it finds out the sizes of its results
+            return func(*args, **(kwargs or {})) if is_faking() else NotImplemented
         if func is accumulation.ADD and accumulation.adds_in_place(args, kwargs):
             func = accumulation.ADD_IN_PLACE
         kwargs = kwargs or {}
@@ -255,6 +256,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         first = None if self.num_captured is None else self.num_captured()
         uploaded = self._upload(name, args, kwargs)
         if uploaded:
+            self._join_capture()
             out = func(*replaced(args, uploaded), **kwargs)
         elif is_read and self.wait is not None:
             outside = [one.tensor for one in self.externals.values() if one.is_written]
@@ -268,6 +270,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._masks.note(args, out)
         if first is not None:
             self._note_captured(first, name, here)
+        if name in _HOST_COPIES:
+            self._note_host_copy(name, args[0], out, here)
         self._note_results(name, args, out, kwargs, here, is_allowed=bool(uploaded) or is_read)
         self._count_launch(func, name, args, kwargs, out, is_recorded=not is_read)
         if torch.Tag.nondeterministic_seeded in func.tags and not any(one.is_cuda for one in _tensors(out)):
@@ -401,7 +405,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._host_outside.add(key)
             if self.uploads.is_argument(tensor):
                 is_uploaded = (is_copy or is_index) and not is_written
-                if not is_view and not is_uploaded:
+                if not is_view and not is_uploaded and name not in _HOST_COPIES:
                     self.used_on_host.setdefault(self.uploads.position(tensor), (name, here))
             elif key in self._from_device:
                 if not is_view and not is_written:
@@ -446,6 +450,22 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return {}
         dtype = sources[0].dtype if is_copied_in else kwargs.get("dtype") or source.dtype
         return {id(source): self.uploads.add(source, dtype, is_asynchronous=not _is_blocking(name, args, kwargs))}
+
+    def _note_host_copy(self, name: str, source: torch.Tensor, copy: torch.Tensor, here: Place) -> None:
+        """Note a copy on the CPU of an argument: it may be copied to the device in its place."""
+        if self.uploads.is_argument(source) and not self.uploads.note_copy(source, copy):
+            self.used_on_host.setdefault(self.uploads.position(source), (name, here))
+
+    def _join_capture(self) -> None:
+        """Let a side stream that the program copies to the device on take part in the capture.
+
+        Such a copy needs to wait for nothing, so programs do not let the side stream wait for another one. The copy of
+        the recording reads memory of the graph.
+        """
+        if self.uploads.is_capture and not torch.cuda.is_current_stream_capturing():
+            captured = torch.cuda.ExternalStream(self._stream, self.device)  # type: ignore[no-untyped-call]
+            with own_work():
+                torch.cuda.current_stream(self.device).wait_stream(captured)
 
     def _note_hidden_copy(self, made: torch.Tensor, here: Place) -> None:
         """Note a tensor that torch has made of Python data on the device, with a copy that no mode sees."""

@@ -26,7 +26,7 @@ from cudalens.device.modes import has_own_dispatch, is_faking
 from cudalens.device.own_work import own_work
 from cudalens.device.stacks import Place, place
 from cudalens.device.streams import current_stream
-from cudalens.graphs.changes import change_of_caller
+from cudalens.graphs.changes import change_of_caller, change_of_checkpoint
 from cudalens.graphs.host_values import (
     MOST_COMPARED_BYTES,
     MOST_CONSTANT_BYTES,
@@ -352,7 +352,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if on_host and name != "lift_fresh":  # what torch.tensor() has just made
             self._check_host_operands(func, name, on_host, written, here, args, kwargs, is_on_device=is_on_device)
         if torch.Tag.nondeterministic_seeded in func.tags and _draws(func, args, kwargs) and is_checkpointed():
-            self._find(Reason.RECOMPUTED, f"{name} inside torch.utils.checkpoint", here)
+            self._find(Reason.RECOMPUTED, f"{name} inside torch.utils.checkpoint", here, change_of_checkpoint())
         generator = kwargs.get("generator")
         if isinstance(generator, torch.Generator) and all(generator is not known for known in self.generators):
             self.generators.append(generator)
@@ -539,9 +539,9 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._from_device.add(storage_id(host))
             self._note_use(host, name, here, is_write=source.is_cuda)
 
-    def _find(self, reason: Reason, what: str, here: Place) -> None:
+    def _find(self, reason: Reason, what: str, here: Place, change: str | None = None) -> None:
         if all(finding.reason is not reason for finding in self.findings):
-            self.findings.append(Finding(reason, what, here, change_of_caller(here)))
+            self.findings.append(Finding(reason, what, here, change_of_caller(here) if change is None else change))
 
 
 def _is_plain_on(device: int, tensor: Any) -> bool:

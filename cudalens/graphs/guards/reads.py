@@ -451,9 +451,9 @@ class _Search:
             if base is object or not (_is_users(base) or issubclass(base, _READ_CLASSES)):
                 continue
             self._found.sizes.append((base.__dict__, f"attributes of {base.__name__}"))
-            is_called_by_torch = base is torch.Tensor or has_own_dispatch((base,))  # code has no name for its operators
-            operators = filter(_is_special, base.__dict__) if is_called_by_torch else ()
-            for name in sorted({*self._named(base.__dict__), *operators}):
+            is_wrapper = issubclass(base, torch.Tensor) and has_own_dispatch((base,))
+            operators = base.__dict__ if base is torch.Tensor or is_wrapper else ()  # code has no name for them
+            for name in sorted({*self._named(base.__dict__), *filter(_is_special, operators)}):
                 if base in _COMPARED_CLASSES:
                     self._skip(base.__dict__[name])
                 yield base.__dict__, name, base.__dict__[name], _dotted(label, name)

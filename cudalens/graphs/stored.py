@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -97,6 +97,7 @@ class StoredTensor:
         latest: Of an attribute, the tensor that the call stored, until a recording has memory for it.
         memory: The memory that the recordings write.
         needs_same: Whether another tensor of the same form is another value, because code compares tensors by identity.
+        owner: The tensor whose gradient it is; None for an attribute.
     """
 
     container: Any
@@ -108,14 +109,10 @@ class StoredTensor:
     latest: torch.Tensor | None = None
     memory: StoredMemory | None = None
     needs_same: bool = True
+    owner: torch.Tensor | None = field(init=False)
 
-    @property
-    def owner(self) -> torch.Tensor | None:
-        """The tensor whose gradient it is; None for an attribute."""
-        if not isinstance(self.container, AttributeItems):
-            return None
-        owner: torch.Tensor = self.container.owner
-        return owner
+    def __post_init__(self) -> None:
+        self.owner = self.container.owner if isinstance(self.container, AttributeItems) else None
 
     @property
     def place(self) -> tuple[int, Any]:
@@ -142,9 +139,9 @@ class StoredTensor:
 
     def is_as_before(self) -> bool:
         """Whether there is what the warm-up found: None or not, and in an attribute a tensor of the same form."""
-        found = self.now()
         if self.owner is not None:
-            return (found is None) == self.was_missing
+            return (self.owner.grad is None) == self.was_missing
+        found = self.now()
         if found is None:
             return False
         expected = self.latest if self.memory is None else self.memory.tensor
@@ -271,7 +268,7 @@ class StoredMemory:
 
     def __init__(self, backend: GraphBackend, stored: StoredTensor, device: torch.device) -> None:
         self._backend, self._form, self._wrapping = backend, stored.form, stored.wrapping
-        self._container, self._key = stored.container, stored.key
+        self._container, self._key, self._owner = stored.container, stored.key, stored.owner
         size, stride, dtype = stored.form
         self.target = torch.empty_strided(size, stride, dtype=dtype, device=device)
         self._place = TensorPlace.of(self.target)
@@ -313,18 +310,22 @@ class StoredMemory:
 
     def _is_held(self) -> bool:
         """Whether something else than the place holds the tensor."""
-        is_there = self._container[self._key] is self.tensor
-        expected = LEAST_REFERENCES + is_there
+        expected = LEAST_REFERENCES + (self._now() is self.tensor)
         if self._wrapping is None:
             expected += 1  # `tensor` and `_inside` are the same
         elif sys.getrefcount(self._inside) + self._inside._use_count() > LEAST_REFERENCES + 1:  # type: ignore[attr-defined]
             return True  # by more than the wrapper
         return sys.getrefcount(self.tensor) + self.tensor._use_count() > expected  # type: ignore[attr-defined]
 
+    def _now(self) -> Any:
+        return self._container[self._key] if self._owner is None else self._owner.grad
+
     def assign(self) -> torch.Tensor:
         """Put the tensor into its place; returns the one on the memory."""
-        if self._container[self._key] is not self.tensor:
+        if self._owner is None:
             self._container[self._key] = self.tensor
+        elif self._owner.grad is not self.tensor:
+            self._owner.grad = self.tensor
         return self._inside
 
     def _is_marked(self) -> bool:

@@ -29,7 +29,10 @@ _MOST_CHANGES: Final = 4
 _CAPTURABLE: Final = re.compile(r"^\+ cudalens\.graphs\.capturable\((?:[^()]|\(\))*?(, fused=True)?\)")
 _ARGUMENT: Final = re.compile(r"^\+ model\(\.\.\., (\w+)=(None|True|False)\)")
 _SETTING: Final = re.compile(r"^\+ torch\.distributions\.Distribution\.set_default_validate_args\(False\)")
+_NO_CHECKPOINTS: Final = re.compile(r"^\+ model\.gradient_checkpointing_disable\(\)")
 _ATTRIBUTE: Final = re.compile(r"^\+ model\.([\w.]+) = (None|True|False|\d+)\b")
+#: Changes of objects of the program.
+_OF_OBJECTS: Final = (_CAPTURABLE, _ATTRIBUTE, _ARGUMENT, _SETTING, _NO_CHECKPOINTS)
 
 #: The data type, the shape and the bytes of each tensor that a call returned, in order.
 Values: TypeAlias = list[tuple[str, tuple[int, ...], bytes]]
@@ -62,7 +65,7 @@ class Changes:
         Returns:
             Whether it is a change that can be applied, and that was not applied before.
         """
-        if any(pattern.match(change) for pattern in (_CAPTURABLE, _ATTRIBUTE, _ARGUMENT, _SETTING)):
+        if any(pattern.match(change) for pattern in _OF_OBJECTS):
             is_new = change not in self.objects
             self.objects += [change] if is_new else []
             return is_new
@@ -80,6 +83,8 @@ class Changes:
                 _make_capturable(fused=capturable[1] is not None)
             elif attribute is not None:
                 _set_attributes(attribute[1], attribute[2])
+            elif _NO_CHECKPOINTS.match(change):
+                _disable_checkpoints()
             elif _SETTING.match(change):
                 torch.distributions.Distribution.set_default_validate_args(False)
             elif (argument := _ARGUMENT.match(change)) is not None:
@@ -217,6 +222,12 @@ def _make_capturable(*, fused: bool) -> None:
 def _is_on_device(optimizer: torch.optim.Optimizer) -> bool:
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     return all(parameter.is_cuda for parameter in parameters)
+
+
+def _disable_checkpoints() -> None:
+    for found in gc.get_objects():
+        if isinstance(found, torch.nn.Module) and getattr(found, "is_gradient_checkpointing", False):
+            found.gradient_checkpointing_disable()
 
 
 def _set_argument(name: str, text: str) -> None:

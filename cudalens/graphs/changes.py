@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from types import FrameType
 from typing import Final
 
 import torch
@@ -36,6 +37,20 @@ _LIBRARIES: Final = {
     # It looks for several sequences in a row of a batch without a mask; not if there is a cache.
     "find_packed_sequence_indices": "+ model(..., use_cache=True)  # if each row of a batch is one sequence",
 }
+
+#: The file of transformers that calls torch.utils.checkpoint for the layers of a model, and the line that ends this.
+_CHECKPOINTED_LAYERS: Final = "/transformers/modeling_layers.py"
+_NO_CHECKPOINTS: Final = "+ model.gradient_checkpointing_disable()  # keeps activations: more memory, equal results"
+
+
+def change_of_checkpoint() -> str:
+    """The change for random numbers that torch.utils.checkpoint draws now; "" if none is known."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(_CHECKPOINTED_LAYERS):
+            return _NO_CHECKPOINTS
+        frame = frame.f_back
+    return ""
 
 
 def change_of_caller(here: Place) -> str:

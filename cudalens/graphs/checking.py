@@ -27,10 +27,12 @@ from cudalens.graphs.outputs import AliasOfOutput, Fresh
 from cudalens.graphs.programs import without_hooks
 from cudalens.graphs.python_code import python_roots
 from cudalens.graphs.relations import first_difference, relations_of
+from cudalens.graphs.stored import Wrapping
 from cudalens.graphs.structure import is_size
 
 if TYPE_CHECKING:
     from cudalens.graphs.liveness import OutputRef
+    from cudalens.graphs.stored import StoredTensor
     from cudalens.graphs.warmup import WarmupNode
     from cudalens.kernels import Comparison
     from cudalens.kernels.fingerprint import PendingFingerprint
@@ -52,9 +54,9 @@ class EagerCall:
     def __init__(self, node: GraphNode, leaves: Sequence[Any], held: Sequence[HeldOutput]) -> None:
         self._node, self._leaves, self._held = node, leaves, held
         snapshot = Snapshot(python_roots(node.variant))
-        self._owners = node.gradients.owners()
-        snapshot.leave_out_gradients(self._owners)
-        gradients = [owner.grad for owner in self._owners]
+        self._stored = node.variant.stored
+        snapshot.leave_out(one.place for one in self._stored)
+        stored = [one.now() for one in self._stored]
         self._touched = _written(node, leaves)
         tensors = [*snapshot.tensors(), *(tensor for _, tensor in self._touched)]
         tensors += [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
@@ -75,13 +77,13 @@ class EagerCall:
             for n, output in enumerate(node.outputs[: node.num_results])
             if isinstance(output, Fresh | AliasOfOutput)
         }
-        self._gradients = [owner.grad for owner in self._owners]
+        self._made = [one.now() for one in self._stored]
         self._relations = relations_of(self.outputs, _others(node, leaves))
         with torch.no_grad():
             for (_, tensor), value in zip(self._touched, before, strict=True):
                 tensor.copy_(value)
         _set_versions(self._counted, versions)
-        _set_gradients(self._owners, gradients)
+        _store(self._stored, stored)
         generators.restore()
 
     def compare(self, replayed: Sequence[Any]) -> bool:
@@ -97,9 +99,10 @@ class EagerCall:
         pairs = [(f"output {n}", value, replayed[n].detach()) for n, value in self._values.items()]
         written = zip(self._touched, self._written, strict=True)
         pairs += [(label, value, tensor) for (label, tensor), value in written]
-        made = zip(self._node.variant.new_gradients, self._gradients, strict=True)
-        gradients = [(one.label, grad, one.owner.grad) for one, grad in made]
-        pairs += [(label, grad, now) for label, grad, now in gradients if grad is not None and now is not None]
+        stored = [(one.label, made, one.now()) for one, made in zip(self._stored, self._made, strict=True)]
+        pairs += [
+            (label, _plain(made), _plain(now)) for label, made, now in stored if made is not None and now is not None
+        ]
         with own_work():
             found = [
                 (label, begin_compare(other, value).result())
@@ -116,12 +119,12 @@ class EagerCall:
             return f"{self._changed} without a graph; the replay does not change it"
         if list(map(version_of, self._counted)) != self._versions:
             return "the number of in-place changes that autograd counts"
-        for gradient, eager in zip(self._node.variant.new_gradients, self._gradients, strict=True):
-            replayed_gradient = gradient.owner.grad
-            if replayed_gradient is None or eager is None:
-                return f"{gradient.label}, which is None in one of the two"
-            if version_of(replayed_gradient) != version_of(eager):
-                return f"the number of in-place changes of {gradient.label}"
+        for one, eager in zip(self._stored, self._made, strict=True):
+            replayed_tensor = one.now()
+            if replayed_tensor is None or eager is None:
+                return f"{one.label}, which is None in one of the two"
+            if version_of(replayed_tensor) != version_of(eager):
+                return f"the number of in-place changes of {one.label}"
         generator = self._generators.difference(generator_states(self._node.variant, self._leaves))
         return generator or first_difference(relations_of(replayed, _others(self._node, self._leaves)), self._relations)
 
@@ -131,9 +134,15 @@ class EagerCall:
             for (_, tensor), value in zip(self._touched, self._written, strict=True):
                 tensor.copy_(value)
         _set_versions(self._counted, self._versions)
-        _set_gradients(self._owners, self._gradients)
+        _store(self._stored, self._made)
         self._generators.restore()
         return self.result
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor without its history; the one inside of a tensor whose class calls operators itself."""
+    wrapping = Wrapping.of(tensor)
+    return tensor.detach() if wrapping is None else wrapping.inside(tensor).detach()
 
 
 def _set_versions(tensors: Sequence[torch.Tensor], versions: Sequence[int]) -> None:
@@ -141,9 +150,9 @@ def _set_versions(tensors: Sequence[torch.Tensor], versions: Sequence[int]) -> N
         torch._C._autograd._unsafe_set_version_counter(tuple(tensors), tuple(versions))
 
 
-def _set_gradients(owners: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor | None]) -> None:
-    for owner, gradient in zip(owners, gradients, strict=True):
-        owner.grad = gradient
+def _store(places: Sequence[StoredTensor], tensors: Sequence[torch.Tensor | None]) -> None:
+    for place, tensor in zip(places, tensors, strict=True):
+        place.store(tensor)
 
 
 def _others(node: GraphNode, leaves: Sequence[Any]) -> list[torch.Tensor]:

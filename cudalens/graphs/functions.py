@@ -15,7 +15,6 @@ from cudalens.device.stacks import Place
 from cudalens.errors import GraphError
 from cudalens.graphs import arguments
 from cudalens.graphs.costs import HostCost
-from cudalens.graphs.gradients import NewGradient
 from cudalens.graphs.guards.captured import Name
 from cudalens.graphs.guards.found import Read
 from cudalens.graphs.guards.guard_set import GuardSet
@@ -23,6 +22,7 @@ from cudalens.graphs.host_values import Upload
 from cudalens.graphs.padding import Pad
 from cudalens.graphs.programs import Inference, Program
 from cudalens.graphs.reasons import Finding, Reason
+from cudalens.graphs.stored import StoredTensor
 from cudalens.graphs.training_flags import TrainingFlags
 from cudalens.graphs.waits import ReadCounts
 
@@ -175,6 +175,7 @@ class Variant:
         outside: Environment variables and ContextVars that it read.
         reads: Where the tensors are that it takes from outside: container and key.
         names: The same with labels, of those that have names.
+        wrappers: Tensors from outside whose class calls operators itself on the tensors inside.
         requires_grad: Whether those required gradients in the warmup.
         guards: The Python values that it reads, as they were after its code last ran; None before that.
         alternatives: All variants for the same arguments, with other Python values; this one is among them.
@@ -184,7 +185,7 @@ class Variant:
         text: The key in words.
         objects: Leaves that are neither tensors nor plain values, by label: names may be found in them.
         owners: Of a backward: the tensors from outside whose gradients it makes.
-        new_gradients: The gradients that it makes and leaves in the ``.grad`` of tensors from outside.
+        stored: Where it stores tensors that it makes: in gradients of tensors from outside, and in attributes.
         uploads: The CPU tensors that its warm-up copied to the device.
         first_read: The line that first read a value of the device in its warm-up.
         has_hidden_copies: Whether torch copied Python data to the device in it where no mode sees the copy.
@@ -217,6 +218,7 @@ class Variant:
     outside: list[Read] = field(default_factory=list)
     reads: list[tuple[Any, Any]] = field(default_factory=list)
     names: list[Name] = field(default_factory=list)
+    wrappers: list[Read] = field(default_factory=list)
     requires_grad: list[bool] = field(default_factory=list)
     guards: GuardSet | None = None
     alternatives: list[Variant] = field(default_factory=list)
@@ -225,7 +227,7 @@ class Variant:
     generators: list[torch.Generator] = field(default_factory=list)
     objects: list[tuple[str, Any]] = field(default_factory=list)
     owners: list[torch.Tensor] = field(default_factory=list)
-    new_gradients: list[NewGradient] = field(default_factory=list)
+    stored: list[StoredTensor] = field(default_factory=list)
     uploads: list[Upload] = field(default_factory=list)
     first_read: Place | None = None
     has_hidden_copies: bool = False
@@ -257,7 +259,7 @@ class Variant:
         """Whether the Python values that it reads are those of its warmup."""
         if self.skip is not None or not self.is_warm or self.guards is None:
             return True
-        return all(gradient.is_as_before() for gradient in self.new_gradients) and self.guards.hold()
+        return all(one.is_as_before() for one in self.stored) and self.guards.hold()
 
     def has_new_gradients(self) -> bool:
         """Whether a tensor from outside requires a gradient and did not in the warmup, or the reverse."""
@@ -277,7 +279,7 @@ class Variant:
 
     def drop_reads(self) -> None:
         """Hold no tensor from outside: without a graph it lives only as long as the program keeps it."""
-        self.reads, self.requires_grad = [], []
+        self.reads, self.requires_grad, self.wrappers = [], [], []
 
     def forget_warm_up(self) -> None:
         """Forget the warm-up: the next call is a warm-up again."""

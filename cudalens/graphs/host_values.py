@@ -5,7 +5,8 @@ A copy from pageable memory cannot be captured. Its source is one of three:
 - A CPU tensor that the function makes. Its values depend on nothing but Python values and other CPU tensors, which are
   compared before each replay. So the recording holds a copy on the device.
 - A small CPU tensor from outside: its bytes are compared before each replay.
-- A CPU argument, or a view of one: each replay copies it to the device first, as the function does.
+- A CPU argument, a view of one, or a copy of it in pinned memory: each replay copies it to the device first, as the
+  function does.
 
 In the capture, the operator gets the copy on the device in place of the CPU tensor.
 """
@@ -138,6 +139,7 @@ class Uploads:
     def __init__(self, tensors: Sequence[torch.Tensor], known: Sequence[Upload] | None) -> None:
         on_host = [(n, tensor) for n, tensor in enumerate(tensors) if tensor.device.type == "cpu"]
         self._arguments = {storage_id(tensor): (n, int(tensor.storage_offset())) for n, tensor in reversed(on_host)}
+        self._copies: dict[int, torch.Tensor] = {}
         self._known = known
         self.found: list[Upload] = []
 
@@ -149,6 +151,19 @@ class Uploads:
     def is_argument(self, tensor: torch.Tensor) -> bool:
         """Whether a CPU tensor is an argument or a view of one."""
         return bool(self._arguments) and storage_id(tensor) in self._arguments
+
+    def note_copy(self, source: torch.Tensor, copy: torch.Tensor) -> bool:
+        """Note a CPU tensor with the values of an argument or of a view of one, such as its copy in pinned memory.
+
+        Returns:
+            Whether the elements of both are in the same order; otherwise nothing is noted.
+        """
+        if source.shape != copy.shape or source.stride() != copy.stride() or copy.storage_offset():
+            return False
+        position, start = self._arguments[storage_id(source)]
+        self._copies[storage_id(copy)] = copy  # as long as it lives, no other storage has its identity
+        self._arguments[storage_id(copy)] = position, start - int(source.storage_offset())
+        return True
 
     def position(self, tensor: torch.Tensor) -> int:
         """Position of the argument that a CPU tensor is a view of, among the tensors of the call."""
@@ -185,7 +200,8 @@ class Uploads:
         position, start = self._arguments[storage_id(source)]
         offset = int(source.storage_offset()) - start
         form = tuple(source.shape), tuple(source.stride()), offset
-        return Upload(dtype, None, position, *form, is_asynchronous)
+        # A replay copies from the argument itself, which the program may change while a copy in its place is read.
+        return Upload(dtype, None, position, *form, is_asynchronous and storage_id(source) not in self._copies)
 
 
 def can_be_constant(tensor: torch.Tensor) -> bool:

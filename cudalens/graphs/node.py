@@ -19,7 +19,6 @@ from cudalens.graphs import inputs as copying
 from cudalens.graphs.costs import NUM_TIMED
 from cudalens.graphs.functions import Function, Guarded, Variant
 from cudalens.graphs.generators import GeneratorStates
-from cudalens.graphs.gradients import MadeGradients
 from cudalens.graphs.guards.named_tensors import NamedTensors, OfBackward
 from cudalens.graphs.inputs import CopiedInput, InputCopies
 from cudalens.graphs.links import Kind, derive
@@ -36,11 +35,13 @@ from cudalens.graphs.outputs import (
     view_of_leaf,
 )
 from cudalens.graphs.reasons import Finding, Reason
+from cudalens.graphs.stored import StoredTensors
 from cudalens.graphs.undo import Undo
 from cudalens.graphs.waits import ReadValue, Wait, read_value, show_value
 
 if TYPE_CHECKING:
     from cudalens.device.graph_backend import GraphBackend, TensorPlace
+    from cudalens.graphs.guards.found import Read
     from cudalens.graphs.host_values import Upload
     from cudalens.graphs.observer import CapturedOperator
     from cudalens.graphs.programs import Derivative
@@ -94,7 +95,7 @@ class GraphNode:
         num_results: How many outputs the user gets.
         first_saved: From which position on outputs are for the backward; between are bases of results.
         num_replays: How often it was replayed after the recording.
-        gradients: The gradients that it makes and leaves in the ``.grad`` of tensors from outside.
+        stored: The tensors that it makes and stores outside: gradients and attributes.
         derivative: Its autograd graph, where gradients are wanted.
         backwards: Variants of its backward, by which results have a gradient.
         of_backward: Tensors from outside that only those use.
@@ -117,6 +118,7 @@ class GraphNode:
         uploads: CPU tensors that it copies to the device.
         freed_results: Results whose backward the function itself runs.
         num_writes: How often autograd counts an in-place change of a leaf, by its position.
+        writes_of_wrappers: The same of tensors whose class calls operators itself.
         record_ns: What the recording took, on the host.
         eager_ns: What a call without a graph takes on the device; None where that was not measured.
     """
@@ -135,7 +137,7 @@ class GraphNode:
         self.outputs: list[Output] = []
         self.num_results = self.first_saved = 0
         self.num_replays = 0
-        self.gradients = MadeGradients((), ())
+        self.stored = StoredTensors((), ())
         self.derivative: Derivative | None = None
         self.backwards: dict[Any, Variant] = {}
         self.of_backward = OfBackward()
@@ -151,6 +153,7 @@ class GraphNode:
         self.copied: list[CopiedInput] = []
         self.fixed: list[Fixed] = []
         self.num_writes: dict[int, int] = {}
+        self.writes_of_wrappers: list[tuple[Read, int]] = []
         self.guards: list[Guarded] = []
         self.dead_before: list[PathIndex] = []
         self.live_after: list[PathIndex] = []
@@ -220,12 +223,13 @@ class GraphNode:
                 for guard in looked_up
                 if guard.at is not None
             ],
-            self.gradients.owners(),
+            self.stored.owners(),
         )
         self._addresses = [f.address for f in self.fixed] + [guard.address for guard in looked_up]
         self._counts_leaves = any(self.num_writes[n] for n in self._fixed_leaves)
         self._has_aliases = not all(isinstance(one, Fresh) and not one.link.is_new_leaf for one in self.outputs)
         self._counted = [(guard.at, guard.num_writes) for guard in looked_up if guard.num_writes > 0]
+        self._counted += [((at.container, at.key), number) for at, number in self.writes_of_wrappers if number > 0]
         self.storages += [StorageWeakRef(g.tensor.untyped_storage()) for g in self.guards if g.tensor is not None]  # type: ignore[no-untyped-call]
         if self._backend.name == "cuda":  # there a graph refers to memory by address alone
             self.storages.clear()

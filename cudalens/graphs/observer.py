@@ -22,11 +22,11 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from cudalens.device import accumulation
 from cudalens.device.index_masks import fills_by_mask, waits_for_mask
-from cudalens.device.modes import has_own_dispatch
+from cudalens.device.modes import has_own_dispatch, is_faking
 from cudalens.device.own_work import own_work
 from cudalens.device.stacks import Place, place
 from cudalens.device.streams import current_stream
-from cudalens.graphs.changes import change_of_caller
+from cudalens.graphs.changes import change_of_caller, change_of_checkpoint
 from cudalens.graphs.host_values import (
     MOST_COMPARED_BYTES,
     MOST_CONSTANT_BYTES,
@@ -71,6 +71,9 @@ _COLLECTIVES: Final = frozenset({"c10d", "_c10d_functional", "c10d_functional"})
 RunWait: TypeAlias = Callable[
     [Any, tuple[Any, ...], Mapping[str, Any], Place, Sequence[torch.Tensor], Iterable[int], int], Any
 ]
+
+#: Their result has the values of their argument.
+_HOST_COPIES: Final = frozenset({"_pin_memory", "clone", "pin_memory"})
 
 #: They wait where an index is a mask.
 _INDEXING: Final = frozenset({"_index_put_impl_", "index", "index_put", "index_put_"})
@@ -231,7 +234,12 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Run an operator, and note what it touches."""
+        """Run an operator, and note what it touches.
+
+        A class of tensors with a ``__torch_dispatch__`` of its own runs first: the operators that it calls come here.
+        """
+        if types and has_own_dispatch(types):  # under a FakeTensorMode, it finds out the sizes of its results
+            return func(*args, **(kwargs or {})) if is_faking() else NotImplemented
         if func is accumulation.ADD and accumulation.adds_in_place(args, kwargs):
             func = accumulation.ADD_IN_PLACE
         kwargs = kwargs or {}
@@ -248,6 +256,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         first = None if self.num_captured is None else self.num_captured()
         uploaded = self._upload(name, args, kwargs)
         if uploaded:
+            self._join_capture()
             out = func(*replaced(args, uploaded), **kwargs)
         elif is_read and self.wait is not None:
             outside = [one.tensor for one in self.externals.values() if one.is_written]
@@ -261,6 +270,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._masks.note(args, out)
         if first is not None:
             self._note_captured(first, name, here)
+        if name in _HOST_COPIES:
+            self._note_host_copy(name, args[0], out, here)
         self._note_results(name, args, out, kwargs, here, is_allowed=bool(uploaded) or is_read)
         self._count_launch(func, name, args, kwargs, out, is_recorded=not is_read)
         if torch.Tag.nondeterministic_seeded in func.tags and not any(one.is_cuda for one in _tensors(out)):
@@ -278,6 +289,11 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for tensor in _tensors(list(outputs)):
             if tensor.is_cuda and is_plain(tensor):
                 self._note_use(tensor, "", self.last_place or Place(None, 0), is_write=False)
+
+    def has_used(self, tensor: torch.Tensor) -> bool:
+        """Whether it took a tensor as an argument or from outside, or one that shares its memory."""
+        key = storage_id(tensor)
+        return key in self._inputs or key in self.externals
 
     def left_behind(self, given: Sequence[torch.Tensor]) -> list[Made]:
         """What it made on a device, still lives, and is not among the tensors `given`."""
@@ -336,7 +352,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if on_host and name != "lift_fresh":  # what torch.tensor() has just made
             self._check_host_operands(func, name, on_host, written, here, args, kwargs, is_on_device=is_on_device)
         if torch.Tag.nondeterministic_seeded in func.tags and _draws(func, args, kwargs) and is_checkpointed():
-            self._find(Reason.RECOMPUTED, f"{name} inside torch.utils.checkpoint", here)
+            self._find(Reason.RECOMPUTED, f"{name} inside torch.utils.checkpoint", here, change_of_checkpoint())
         generator = kwargs.get("generator")
         if isinstance(generator, torch.Generator) and all(generator is not known for known in self.generators):
             self.generators.append(generator)
@@ -389,7 +405,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._host_outside.add(key)
             if self.uploads.is_argument(tensor):
                 is_uploaded = (is_copy or is_index) and not is_written
-                if not is_view and not is_uploaded:
+                if not is_view and not is_uploaded and name not in _HOST_COPIES:
                     self.used_on_host.setdefault(self.uploads.position(tensor), (name, here))
             elif key in self._from_device:
                 if not is_view and not is_written:
@@ -434,6 +450,22 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return {}
         dtype = sources[0].dtype if is_copied_in else kwargs.get("dtype") or source.dtype
         return {id(source): self.uploads.add(source, dtype, is_asynchronous=not _is_blocking(name, args, kwargs))}
+
+    def _note_host_copy(self, name: str, source: torch.Tensor, copy: torch.Tensor, here: Place) -> None:
+        """Note a copy on the CPU of an argument: it may be copied to the device in its place."""
+        if self.uploads.is_argument(source) and not self.uploads.note_copy(source, copy):
+            self.used_on_host.setdefault(self.uploads.position(source), (name, here))
+
+    def _join_capture(self) -> None:
+        """Let a side stream that the program copies to the device on take part in the capture.
+
+        Such a copy needs to wait for nothing, so programs do not let the side stream wait for another one. The copy of
+        the recording reads memory of the graph.
+        """
+        if self.uploads.is_capture and not torch.cuda.is_current_stream_capturing():
+            captured = torch.cuda.ExternalStream(self._stream, self.device)  # type: ignore[no-untyped-call]
+            with own_work():
+                torch.cuda.current_stream(self.device).wait_stream(captured)
 
     def _note_hidden_copy(self, made: torch.Tensor, here: Place) -> None:
         """Note a tensor that torch has made of Python data on the device, with a copy that no mode sees."""
@@ -507,9 +539,9 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._from_device.add(storage_id(host))
             self._note_use(host, name, here, is_write=source.is_cuda)
 
-    def _find(self, reason: Reason, what: str, here: Place) -> None:
+    def _find(self, reason: Reason, what: str, here: Place, change: str | None = None) -> None:
         if all(finding.reason is not reason for finding in self.findings):
-            self.findings.append(Finding(reason, what, here, change_of_caller(here)))
+            self.findings.append(Finding(reason, what, here, change_of_caller(here) if change is None else change))
 
 
 def _is_plain_on(device: int, tensor: Any) -> bool:
@@ -626,6 +658,12 @@ def runs_code(kind: Any) -> bool:
         torch.Tensor.__torch_function__.__func__,  # type: ignore[attr-defined]
         torch._C._disabled_torch_function_impl,
     )
+
+
+def is_wrapper(tensor: Any) -> bool:
+    """Whether the class of a tensor calls operators itself, on tensors inside."""
+    kind: Any = type(tensor)
+    return runs_code(kind)
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.device.stacks import Place
 from cudalens.graphs.guards.closures import hidden_closure
 from cudalens.graphs.guards.found import Read, Reads
 from cudalens.graphs.guards.guard_set import GuardSet
-from cudalens.graphs.guards.lookups import IsGradientMissing
+from cudalens.graphs.guards.lookups import IsGradientMissing, place_id
 from cudalens.graphs.guards.reads import find_reads
 from cudalens.graphs.host_values import HostContents
-from cudalens.graphs.observer import is_plain
+from cudalens.graphs.observer import is_plain, is_wrapper
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.recording import roots_of
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from cudalens.graphs.functions import Variant
     from cudalens.graphs.guards.effects import Effects, Snapshot
     from cudalens.graphs.observer import Observer
+
+
+#: Names of torch that switch off the dispatch modes of a thread.
+_HIDING: Final = frozenset({"_DisableTorchDispatch", "_disable_current_modes", "no_dispatch"})
 
 
 def python_roots(variant: Variant) -> list[tuple[str, Any]]:
@@ -46,7 +50,9 @@ def note_effects(variant: Variant, effects: Effects, observer: Observer, contain
     variant.has_backward = calls.has_backward
     variant.outside = [Read(at.container, at.key, at.label, at.container[at.key]) for at in calls.values]
     reads = _guard(variant)
-    finding = effects.finding(reads, variant.function.place) or _hidden_tensor(calls.operators)
+    hidden = _hidden_tensor(calls.operators) or _hidden_operators(calls.functions)
+    finding = effects.finding(reads, variant.function.place) or hidden
+    finding = finding or _wrapped(variant) or _unreached(variant, reads)
     is_first = finding is not None and variant.num_effects == 0
     variant.num_effects += finding is not None
     if is_first:
@@ -75,8 +81,12 @@ def _guard(variant: Variant) -> Reads:
     reads = find_reads(
         python_roots(variant), executed, reads_hooks=variant.has_backward, reads_gradients=adds_gradients
     )
-    made = {id(gradient.owner) for gradient in variant.new_gradients}
+    made = {one.place for one in variant.stored}
     reads.values = [at for at in reads.values if not _is_new_gradient(at, made)]
+    reads.tensors = [at for at in reads.tensors if place_id(at.container, at.key) not in made]
+    for one in variant.stored:
+        one.needs_same = reads.has_identities
+    variant.wrappers = list({id(at.value): at for at in reads.tensors if is_wrapper(at.value)}.values())
     tensors = _unused_tensors(variant, reads)
     plain = [at for at in tensors if is_plain(at.value)]
     same = [at for at in tensors if reads.has_identities or not is_plain(at.value) or at.value.__dict__]
@@ -86,9 +96,9 @@ def _guard(variant: Variant) -> Reads:
     return reads
 
 
-def _is_new_gradient(read: Read, owners: set[int]) -> bool:
+def _is_new_gradient(read: Read, made: set[tuple[int, Any]]) -> bool:
     """Whether a value says that a gradient is missing which the call makes: the variant compares what was before."""
-    return isinstance(read.container, IsGradientMissing) and id(read.container.tensor) in owners
+    return isinstance(read.container, IsGradientMissing) and (id(read.container.tensor), "grad") in made
 
 
 def _unused_tensors(variant: Variant, reads: Reads) -> list[Read]:
@@ -109,6 +119,34 @@ def _hidden_tensor(operators: Mapping[CodeType, FunctionType]) -> Finding | None
             continue
         return Finding(Reason.HIDDEN_TENSOR, what, Place(code, 0))
     return None
+
+
+def _hidden_operators(functions: Iterable[CodeType]) -> Finding | None:
+    """Code that switches dispatch modes off, so that nothing sees the operators that it calls."""
+    code = next((code for code in functions if not _HIDING.isdisjoint(code.co_names)), None)
+    return None if code is None else Finding(Reason.HIDDEN_TENSOR, f"operators of {code.co_qualname}", Place(code, 0))
+
+
+def _wrapped(variant: Variant) -> Finding | None:
+    """A tensor whose class calls operators itself, and whose gradient a replay does not make."""
+    tensors = variant.wrappers
+    if variant.mode == "forward":
+        needing = (at for at in tensors if at.value.requires_grad and not at.value.is_leaf)
+        if (found := next(needing, None)) is not None:
+            return Finding(Reason.ODD_TENSOR, f"'{found.label}' ({type(found.value).__name__})", variant.function.place)
+    compared = {id(at.value) for at in tensors}
+    owned = (one for one in variant.stored if one.owner is not None and is_wrapper(one.owner))
+    unknown = next((one for one in owned if id(one.owner) not in compared), None)
+    return None if unknown is None else Finding(Reason.NEW_GRADIENT, f"'{unknown.label}'", variant.function.place)
+
+
+def _unreached(variant: Variant, reads: Reads) -> Finding | None:
+    """An attribute that a call sets, of an object that is not compared: another one in its place would get nothing."""
+    reached = {id(held) for held, _ in reads.sizes} | {id(held) for _, held, _ in reads.attributes}
+    reached |= {id(at.container) for at in (*reads.values, *reads.tensors)}
+    attributes = (one for one in variant.stored if one.owner is None)
+    unknown = next((one for one in attributes if id(one.container) not in reached), None)
+    return None if unknown is None else Finding(Reason.ESCAPED_TENSOR, f"'{unknown.label}'", variant.function.place)
 
 
 def _unguarded(variant: Variant) -> Finding | None:

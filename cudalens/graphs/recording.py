@@ -24,7 +24,6 @@ from cudalens.graphs.changes import capturable_line, change_of_caller, change_of
 from cudalens.graphs.freed_history import freed_results
 from cudalens.graphs.functions import Guarded, Variant, run_inside
 from cudalens.graphs.generators import generator_states
-from cudalens.graphs.gradients import MadeGradients, restored_on_error
 from cudalens.graphs.guards.captured import Name, find_names
 from cudalens.graphs.host_data import shown_copies
 from cudalens.graphs.host_values import replaced
@@ -36,13 +35,14 @@ from cudalens.graphs.observer import Made, Observer
 from cudalens.graphs.outputs import AliasOfPath, Fresh, Surroundings, describe_outputs, saved_arguments
 from cudalens.graphs.programs import Training
 from cudalens.graphs.reasons import Finding, Reason
+from cudalens.graphs.stored import StoredTensors, restored_on_error
 from cudalens.graphs.undo import whole_storage
 from cudalens.graphs.variants import describe_tensor, note_outside, unnamed_input
 from cudalens.graphs.waits import Wait, new_results, read_value, show_value
 
 if TYPE_CHECKING:
     from cudalens.device.graph_backend import GraphBackend
-    from cudalens.graphs.gradients import GradientMemories
+    from cudalens.graphs.stored import StoredMemories
 
 
 class NotRecordedError(Exception):
@@ -120,13 +120,13 @@ class Recorder:
         with EnterAsOwn(self._clean_workspaces()), self.in_pool(), run_inside(), observer:
             return variant.program.run(leaves.copy())
 
-    def record(self, node: GraphNode, leaves: Sequence[Any], memories: GradientMemories) -> list[Any]:
+    def record(self, node: GraphNode, leaves: Sequence[Any], memories: StoredMemories) -> list[Any]:
         """Capture a variant into `node`, and replay it once.
 
         Args:
             node: The recording.
             leaves: Arguments of the call.
-            memories: The memory of the gradients that recordings make.
+            memories: The memories of the places into which recordings store tensors.
 
         Returns:
             The outputs, which own their memory.
@@ -137,9 +137,9 @@ class Recorder:
         begun = time.perf_counter_ns()
         with own_work():
             torch.cuda.synchronize()
-        gradients = node.variant.new_gradients
-        node.gradients = MadeGradients(gradients, list(map(memories.find, gradients)))
-        with restored_on_error(node.gradients.owners()):
+        stored = node.variant.stored
+        node.stored = StoredTensors(stored, list(map(memories.find, stored)))
+        with restored_on_error((one.container, one.key) for one in stored):
             outputs = self._record(node, leaves)
         node.record_ns = time.perf_counter_ns() - begun
         return outputs
@@ -165,11 +165,13 @@ class Recorder:
         del tensors, in_place
         versions = {n: version_of(one) for n, one in enumerate(stand_ins) if isinstance(one, torch.Tensor)}
         named = {(id(name.container), name.key): version_of(tensor) for name, tensor in _named_tensors(node.variant)}
+        wrappers = [(at, version_of(at.value)) for at in node.variant.wrappers]
         counted = {id(one): (n, one) for n, one in reversed(list(enumerate(stand_ins))) if n in versions}
         outputs = self._capture(node, stand_ins, observer, capture)
         node.num_writes = dict.fromkeys(versions, 0)
         node.num_writes |= {n: version_of(one) - versions[n] for n, one in counted.values()}  # each tensor once
-        del counted
+        node.writes_of_wrappers = [(at, version_of(at.value) - before) for at, before in wrappers]
+        del counted, wrappers
         node.freed_results = freed_results(outputs) if node.variant.has_freed_history else []
         self._describe(node, outputs, buffers, observer, named)
         outputs = node.first_out(outputs, leaves)  # nothing keeps the copies of arguments from here on
@@ -230,7 +232,7 @@ class Recorder:
             ):
                 with observer:
                     outputs = node.variant.program.run(leaves, observer)
-                other = node.gradients.take()
+                other = node.stored.take(observer)
         except BaseException as error:
             torch.cuda.set_stream(stream)  # torch leaves its own where a capture cannot be ended
             interrupt = _interrupt_behind(error, handled)

@@ -28,7 +28,6 @@ from cudalens.graphs.differentiable import attach, backward_variant, note_backwa
 from cudalens.graphs.freed_history import with_freed_history
 from cudalens.graphs.functions import Variant, inside
 from cudalens.graphs.generators import generator_states
-from cudalens.graphs.gradients import GradientMemories, restored_on_error
 from cudalens.graphs.guards.ambient import finding_around
 from cudalens.graphs.guards.captured import find_names
 from cudalens.graphs.guards.effects import Effects, Snapshot
@@ -43,6 +42,7 @@ from cudalens.graphs.python_code import check_recording, note_effects, python_ro
 from cudalens.graphs.reasons import Finding, Reason, State
 from cudalens.graphs.recording import NotRecordedError, Recorder, roots_of
 from cudalens.graphs.steps import Stale, Steps, StreamOrder, rescue_gradients
+from cudalens.graphs.stored import StoredMemories, gradient_of, restored_on_error
 from cudalens.graphs.structure import containers_in
 from cudalens.graphs.variants import learn, note_host_reads, overwritten, reads_differ, unnamed_input
 from cudalens.graphs.waits import begins_with
@@ -95,7 +95,7 @@ class GraphTree:
         self._recorder: Recorder | None = None
         self._current: GraphNode | WarmupNode | None = None
         self._stale: list[Stale] = []
-        self._gradients = GradientMemories(self.backend)
+        self._memories = StoredMemories(self.backend, device)
         self._owners: list[weakref.ref[torch.Tensor]] = []
         self.variant_ids, self._node_ids = itertools.count(), itertools.count()
         self._stream_order = StreamOrder()
@@ -222,7 +222,7 @@ class GraphTree:
                 node, finding = self._find(variant, leaves)
             tried: list[GraphNode] = []
             while node is not None:
-                if (held := node.gradients.make_free()) is not None:
+                if (held := node.stored.make_free()) is not None:
                     finding = Finding(Reason.GRADIENT_HELD, f"'{held}'", variant.function.place)
                     self.log.note(variant.function, finding, variant)
                     return variant.run_eagerly(leaves), None
@@ -418,11 +418,11 @@ class GraphTree:
         assert not isinstance(parent, WarmupNode)
         node = GraphNode(next(self._node_ids), variant, parent, self.backend, self.device)
         before = Snapshot(python_roots(variant), can_restore=True)
-        before.leave_out_gradients(gradient.owner for gradient in variant.new_gradients)
-        leaves_outside = [tensor for tensor in before.tensors() if tensor.is_leaf and tensor.requires_grad]
+        before.leave_out(one.place for one in variant.stored)
+        outside = [gradient_of(tensor) for tensor in before.tensors() if tensor.is_leaf and tensor.requires_grad]
         try:
-            with _capture_lock, torch.cuda.device(self.device), self._tidied(), restored_on_error(leaves_outside):
-                outputs = recorder.record(node, leaves, self._gradients)
+            with _capture_lock, torch.cuda.device(self.device), self._tidied(), restored_on_error(outside):
+                outputs = recorder.record(node, leaves, self._memories)
         except NotRecordedError as failure:
             changed = before.restore() if failure.is_unfinished else None
             self._give_up(variant, failure.finding)
@@ -530,7 +530,7 @@ class GraphTree:
             node.variant.host_reads.hits += 1
         node.copy_back(leaves)
         node.count_writes(leaves)
-        node.gradients.assign()
+        node.stored.assign()
         self._current, self.state = node, State.EXECUTION
         self.steps.ran(node.variant.function, node.mode)
         node.variant.function.counts.replays += 1

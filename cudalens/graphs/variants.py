@@ -17,6 +17,7 @@ from cudalens.graphs.functions import Function, Variant
 from cudalens.graphs.inputs import overlaps_itself
 from cudalens.graphs.links import is_new_leaf
 from cudalens.graphs.liveness import PLAIN_TYPES, span, storage_id
+from cudalens.graphs.observer import is_wrapper
 from cudalens.graphs.programs import Backward, Inference, Training
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.structure import classes_in
@@ -109,7 +110,9 @@ def why_new(function: Function, key: Any, labels: Sequence[str]) -> Finding:
 
 def other_values(variant: Variant) -> Finding:
     """Why a variant does not serve a call: a Python value that it reads is another."""
-    made = next((gradient for gradient in variant.new_gradients if not gradient.is_as_before()), None)
+    made = next((one for one in variant.stored if not one.is_as_before()), None)
+    if made is not None and made.owner is None:
+        return Finding(Reason.NEW_VALUE, f"{made.label}: another tensor", variant.function.place)
     if made is not None:
         before, now = made.was_missing, not made.was_missing
         return Finding(Reason.NEW_VALUE, f"{made.label} is None: {before} → {now}", variant.function.place)
@@ -257,6 +260,8 @@ def _why_not(
     if variant.mode == "forward" and any(map(is_freed_in_part, results)):
         what = "a result of whose history a backward has freed a part"
         return Finding(Reason.OPAQUE_RESULT, what, variant.function.place)
+    if variant.mode == "forward" and (wrapped := _wrapped_leaf(results)) is not None:
+        return Finding(Reason.ODD_TENSOR, wrapped, variant.function.place)
     if variant.program.opaque is not None:
         return Finding(Reason.OPAQUE_RESULT, f"an object of type {variant.program.opaque}", variant.function.place)
     kept = {id(tensor) for tensor in (*leaves, *(external.tensor for external in observer.externals.values()))}
@@ -305,6 +310,14 @@ def _leaf_below(results: Sequence[torch.Tensor]) -> str | None:
     below = (node for result in results if not result.is_leaf for node in history_of(result)) if leaves else ()
     found = any(id(getattr(node, "variable", None)) in leaves for node in below)
     return "a new leaf, and what is computed from it" if found else None
+
+
+def _wrapped_leaf(results: Sequence[torch.Tensor]) -> str | None:
+    """A leaf of a class that calls operators itself, whose gradient no recorded backward computes, in words."""
+    nodes = (node for result in results for node in history_of(result))
+    leaves = (getattr(node, "variable", None) for node in nodes)
+    kind = next((type(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor) and is_wrapper(leaf)), None)
+    return None if kind is None else f"{kind.__name__}, which needs a gradient after the call"
 
 
 def _summed_otherwise(results: Sequence[torch.Tensor]) -> str | None:

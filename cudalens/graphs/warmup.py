@@ -13,7 +13,6 @@ import torch
 
 from cudalens.device.stacks import Place
 from cudalens.graphs.functions import Function, Variant
-from cudalens.graphs.gradients import find_new_gradients, move_out
 from cudalens.graphs.guards.ambient import keeps_casts, top_pack_hook
 from cudalens.graphs.guards.captured import find_names
 from cudalens.graphs.guards.outside import caller_of
@@ -23,6 +22,7 @@ from cudalens.graphs.observer import Made, Observer, is_plain
 from cudalens.graphs.programs import check_version
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.recording import roots_of
+from cudalens.graphs.stored import find_stored, move_out
 
 if TYPE_CHECKING:
     from cudalens.graphs.guards.effects import Effects
@@ -90,10 +90,10 @@ def warm_up(
     effects.calls.watched = variant.watched
     with hooks if variant.mode != "backward" else nullcontext(), effects:
         outputs = recorder.warm_up(variant, leaves, observer)
-    if variant.mode != "backward":
-        _note_gradients(variant, outputs, observer, effects)
     # Without a result that needs a gradient, a recording needs no hooks either.
     needs_hooks = any(isinstance(output, torch.Tensor) and output.requires_grad for output in outputs)
+    if variant.mode != "backward":
+        _note_stored(variant, outputs, observer, effects, hooks.refs if needs_hooks else ())
     around = (casts.finding, hooks.finding if needs_hooks else None)
     observer.findings[:0] = [finding for finding in around if finding is not None]
     in_pool = {made.ref.address for made in observer.made.values() if made.is_in_pool}
@@ -110,14 +110,15 @@ def warm_up(
     return outputs, node, _left_behind(observer, results, kept)
 
 
-def _note_gradients(variant: Variant, outputs: Sequence[Any], observer: Observer, effects: Effects) -> None:
-    """Find the gradients that the warm-up made, and move them out of the pool."""
+def _note_stored(
+    variant: Variant, outputs: Sequence[Any], observer: Observer, effects: Effects, saved: Sequence[OutputRef]
+) -> None:
+    """Find the tensors that the warm-up made and stored outside, and move them out of the pool."""
     made = {key for key, made in observer.made.items() if made.is_on_device and made.ref.is_alive()}
     names = find_names(roots_of(variant), made) if made else {}
-    before = effects.snapshot.gradients_missing()
-    variant.new_gradients = find_new_gradients(names, observer, outputs, before)
-    effects.snapshot.leave_out_gradients(gradient.owner for gradient in variant.new_gradients)
-    move_out(variant.new_gradients)
+    variant.stored = find_stored(names, observer, outputs, effects.snapshot, {ref.address for ref in saved})
+    effects.snapshot.leave_out(one.place for one in variant.stored)
+    move_out(variant.stored)
 
 
 def _left_behind(observer: Observer, results: list[torch.Tensor], kept: set[int]) -> list[Made]:

@@ -25,12 +25,14 @@ from graph_scenarios import (  # noqa: E402
     scenarios_of,
     side_effects,
     state,
+    stored,
     surroundings,
     training,
     trees,
     undisturbed,
     waits,
     whole_steps,
+    wrappers,
 )
 
 pytestmark = [
@@ -53,11 +55,13 @@ SCENARIOS = scenarios_of(
     relations,
     side_effects,
     state,
+    stored,
     surroundings,
     training,
     trees,
     waits,
     whole_steps,
+    wrappers,
 )
 
 

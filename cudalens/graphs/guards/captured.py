@@ -10,6 +10,7 @@ import functools
 import inspect
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
@@ -17,9 +18,18 @@ from typing import Any, Final
 import torch
 
 from cudalens.graphs.guards.found import Read, Reads
-from cudalens.graphs.guards.lookups import AttributeItems, CellItems, ItemsAt, attributes_in, items_in, module_of
+from cudalens.graphs.guards.lookups import (
+    AttributeItems,
+    CellItems,
+    ItemsAt,
+    SlotItems,
+    attributes_in,
+    items_in,
+    module_of,
+    slots_of,
+)
 from cudalens.graphs.guards.reads import find_reads, key_text
-from cudalens.graphs.liveness import storage_id
+from cudalens.graphs.liveness import PLAIN_TYPES, storage_id
 
 #: How far a search goes before it gives up; a function that uses a tensor without a name runs without a graph.
 _MOST_OBJECTS: Final = 20_000
@@ -214,6 +224,10 @@ def _of_tensor(tensor: torch.Tensor, label: str) -> Iterator[_Item]:
         yield AttributeItems(tensor), "grad", tensor.grad, f"{label}.grad", False
     for name, value in list((attributes_in(tensor) or {}).items()):  # the parts of a quantised weight, say
         yield attributes_in(tensor), name, value, f"{label}.{name}", False
+    for base in type(tensor).__mro__ if type(tensor) not in PLAIN_TYPES else ():
+        for name in slots_of(base):
+            with suppress(LookupError, AttributeError):  # a slot without a value
+                yield SlotItems(tensor, base), name, SlotItems(tensor, base)[name], f"{label}.{name}", False
 
 
 def _of_object(owner: Any, label: str) -> Iterator[_Item]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType, ModuleType
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from cudalens.graphs.guards.ambient import changed_setting, settings
 from cudalens.graphs.guards.code_names import names_of
 from cudalens.graphs.guards.found import Read, Reads
 from cudalens.graphs.guards.guard_set import are_equal_keys, first_change
-from cudalens.graphs.guards.lookups import IsGradientMissing, NumpyState, Version, attributes_in
+from cudalens.graphs.guards.lookups import IsGradientMissing, NumpyState, Version, attributes_in, place_id
 from cudalens.graphs.guards.outside import CallWatch
 from cudalens.graphs.guards.reads import HOOK_TABLES, find_reads
 from cudalens.graphs.guards.restoring import ContainerCopies, restore_values
@@ -52,7 +52,7 @@ class Snapshot:
             reads = find_reads(roots, reads_hooks=True, reads_gradients=True)
         values = [read for read in reads.values if not isinstance(read.container, Version)]  # a replay counts writes
         self._values = [*values, *_numpy_state()]
-        self._made: set[int] = set()
+        self._stored: set[tuple[int, Any]] = set()
         self._sizes = [(held, label, len(held)) for held, label in reads.sizes]
         self._copies = ContainerCopies([held for held, _ in reads.sizes] if can_restore else [])
         self._orders = [(held, label, list(held)) for held, label in reads.orders]
@@ -73,22 +73,28 @@ class Snapshot:
         """The tensors that the function can reach."""
         return [read.value for read in self._tensors]
 
-    def gradients_missing(self) -> dict[int, bool]:
-        """Whether the ``.grad`` of each tensor was None, by the identity of the tensor."""
+    def tensors_by_place(self) -> dict[tuple[int, Any], torch.Tensor]:
+        """The same by their places."""
+        return {place_id(read.container, read.key): read.value for read in self._tensors}
+
+    def gradients_missing(self) -> dict[int, tuple[torch.Tensor, bool]]:
+        """Each tensor and whether its ``.grad`` was None, by the identity of the tensor."""
         found = ((read.container, read.value) for read in self._values)
-        return {id(at.tensor): value for at, value in found if isinstance(at, IsGradientMissing)}
+        return {id(at.tensor): (at.tensor, value) for at, value in found if isinstance(at, IsGradientMissing)}
 
-    def leave_out_gradients(self, owners: Iterable[torch.Tensor]) -> None:
-        """A replay makes the gradients of these tensors: that they exist afterwards is not a difference."""
-        self._made = set(map(id, owners))
+    def leave_out(self, places: Iterable[tuple[int, Any]]) -> None:
+        """A replay stores a tensor in these places as well: that another one is there is not a difference."""
+        self._stored = set(places)
 
-    def _is_made(self, read: Read) -> bool:
-        return isinstance(read.container, IsGradientMissing) and id(read.container.tensor) in self._made
+    def _is_stored(self, read: Read) -> bool:
+        if isinstance(read.container, IsGradientMissing):
+            return (id(read.container.tensor), "grad") in self._stored
+        return place_id(read.container, read.key) in self._stored
 
     def difference(self) -> str | None:
         """The first value that is not as it was, in words; None if there is none."""
         return (
-            first_change(read for read in self._values if not self._is_made(read))
+            first_change(read for read in self._values if not self._is_stored(read))
             or self._other_size()
             or self._other_order()
             or self._other_tensor()
@@ -121,15 +127,23 @@ class Snapshot:
         return next((label for held, label, before in self._orders if not are_equal_keys(held, before)), None)
 
     def _other_tensor(self) -> str | None:
-        changed = first_change(self._tensors)
+        changed = first_change(read for read in self._tensors if not self._is_stored(read))
         if changed is not None:
             return changed
         for label, tensor, before in self._forms:
             after = _form_of(tensor)
             other = next((name for name in after if after[name] != before[name]), None)
+            if other == "attributes" and self._without_stored(tensor, after) == self._without_stored(tensor, before):
+                other = None
             if other is not None:
                 return f"the {other} of {label}"
         return None
+
+    def _without_stored(self, tensor: torch.Tensor, form: Mapping[str, Any]) -> dict[str, Any]:
+        """A form without the attributes that a replay stores."""
+        held = id(attributes_in(tensor))
+        attributes = {name: value for name, value in form["attributes"].items() if (held, name) not in self._stored}
+        return {**form, "attributes": attributes}
 
 
 class Effects:

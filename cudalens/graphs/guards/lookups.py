@@ -71,6 +71,11 @@ class ItemsAt:
         return self._holder[self._key][key]
 
 
+def place_id(container: Any, key: Any) -> tuple[int, Any]:
+    """Identity of the place of a value, while its container lives."""
+    return id(container.owner if isinstance(container, AttributeItems) else container), key
+
+
 class AttributeItems:
     """The attributes of an object of the interpreter or of torch: reading them runs no code of a program."""
 
@@ -118,6 +123,11 @@ class SlotItems:
 
     def __init__(self, owner: Any, kind: type) -> None:
         self._owner, self._kind = owner, kind
+
+    @property
+    def owner(self) -> Any:
+        """The object."""
+        return self._owner
 
     def __getitem__(self, key: str) -> Any:
         return self._kind.__dict__[key].__get__(self._owner)

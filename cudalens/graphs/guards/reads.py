@@ -21,6 +21,7 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
+from cudalens.device.modes import has_own_dispatch
 from cudalens.graphs.guards.code_names import imported, names_of, stored_by
 from cudalens.graphs.guards.files import is_functional, is_installed, is_of_torch, is_read
 from cudalens.graphs.guards.found import Read, Reads
@@ -450,8 +451,9 @@ class _Search:
             if base is object or not (_is_users(base) or issubclass(base, _READ_CLASSES)):
                 continue
             self._found.sizes.append((base.__dict__, f"attributes of {base.__name__}"))
-            operators = filter(_is_special, base.__dict__) if base is torch.Tensor else ()  # code has no name for them
-            for name in sorted({*self._named(base.__dict__), *operators}):
+            is_wrapper = issubclass(base, torch.Tensor) and has_own_dispatch((base,))
+            operators = base.__dict__ if base is torch.Tensor or is_wrapper else ()  # code has no name for them
+            for name in sorted({*self._named(base.__dict__), *filter(_is_special, operators)}):
                 if base in _COMPARED_CLASSES:
                     self._skip(base.__dict__[name])
                 yield base.__dict__, name, base.__dict__[name], _dotted(label, name)

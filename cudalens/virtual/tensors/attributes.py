@@ -379,7 +379,7 @@ def check_roots(outputs: Sequence[Any], grads: Sequence[Any]) -> None:
 
 
 def _on_same_device(tensor: torch.Tensor, grad: torch.Tensor) -> bool:
-    ours, theirs = residence_of(tensor), residence_of(grad)
+    ours, theirs = place_of(tensor), place_of(grad)
     if (ours and ours.device) is (theirs and theirs.device):
         return True
     return not (_has_storage(tensor) and _has_storage(grad))

@@ -182,6 +182,72 @@ def a_pinned_batch_that_is_copied_inside(m: GraphManager) -> None:
 
 
 @scenario
+def a_batch_that_a_side_stream_copies_from_pinned_memory(m: GraphManager) -> None:
+    weight = values()
+
+    def function(x):
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            on_device = x.pin_memory().to("cuda", non_blocking=True)
+        torch.cuda.current_stream().wait_stream(side)
+        on_device.record_stream(torch.cuda.current_stream())
+        return on_device * weight
+
+    assert counts(replays(m, function, lambda n: torch.arange(6.0) + n)) == (1, 1, 5, 0)
+
+
+@scenario
+def a_part_of_a_copy_of_a_batch(m: GraphManager) -> None:
+    def function(x):
+        copy = x[:, 2:].clone()
+        return copy[1:, 1:].to("cuda") + x[0, 3:].pin_memory().to("cuda", torch.float64)
+
+    step = m.wrap(function)
+    for n in range(5):
+        same(step(torch.arange(24.0).view(4, 6) * n), function(torch.arange(24.0).view(4, 6) * n))
+    assert counts(step)[2] == 0  # the copy has other strides than the part
+
+    def contiguous(x):
+        copy = x[2:].clone()
+        return copy[1:, 1:].to("cuda") + x[0, 1:].pin_memory().to("cuda", torch.float64)
+
+    assert counts(replays(m, contiguous, lambda n: torch.arange(24.0).view(4, 6) * n)) == (1, 1, 5, 0)
+
+
+@scenario
+def a_copy_of_a_batch_that_the_function_overwrites(m: GraphManager) -> None:
+    def function(x):
+        copy = x.pin_memory()
+        copy += 1
+        return copy.to("cuda", non_blocking=True)
+
+    step = m.wrap(function)
+    for n in range(5):
+        same(step(torch.arange(6.0) + n), values() + n)
+    assert reasons(m)["CPU_INPUT"] > 0
+
+
+@scenario
+def a_copy_of_a_batch_that_the_host_reads(m: GraphManager) -> None:
+    step = m.wrap(lambda x: x.clone().sum().item() + values())
+    for n in range(5):
+        same(step(torch.arange(6.0) + n), values() + 15 + 6 * n)
+    assert reasons(m)["CPU_INPUT"] > 0
+
+
+@scenario
+def a_pinned_batch_that_changes_while_its_copy_is_read(m: GraphManager) -> None:
+    """The function copies it, so it does not matter what becomes of it after the call."""
+    step = m.wrap(lambda x: x.clone().to("cuda", non_blocking=True) * 2)
+    for n in range(6):
+        batch = (torch.arange(6.0) + n).pin_memory()
+        result = step(batch)
+        batch.zero_()
+        same(result, (values() - 1 + n) * 2)
+    assert counts(step)[2] > 0
+
+
+@scenario
 def a_batch_that_is_copied_into_a_buffer(m: GraphManager) -> None:
     buffer = torch.zeros(6, device="cuda")
 

@@ -93,6 +93,21 @@ def dropout_in_a_checkpoint_is_the_same_in_forward_and_backward(m: GraphManager)
 
 
 @scenario
+def dropout_in_a_checkpoint_of_transformers_has_a_change(m: GraphManager) -> None:
+    """Transformers checkpoints the layers of a model in one file, and has a method that ends this."""
+    space: dict[str, Any] = {"checkpoint": checkpoint}
+    source = "def forward(net, x): return checkpoint(net, x, use_reentrant=False)"
+    exec(compile(source, "/packages/transformers/modeling_layers.py", "exec"), space)
+    net = nn.Sequential(linear(), nn.Dropout(0.5))
+    step = m.wrap(lambda x: space["forward"](net, x))
+    for n in range(4):
+        step((values() + n).view(1, 6).requires_grad_()).sum().backward()
+    row = reason_row(m, "RECOMPUTED")
+    assert row["change"].startswith("+ model.gradient_checkpointing_disable()")
+    assert row["count"] == 3
+
+
+@scenario
 def a_reentrant_checkpoint_without_dropout_runs_without_a_graph(m: GraphManager) -> None:
     layer, twin = linear(), linear()
     step = m.wrap(lambda x: checkpoint(layer, x, use_reentrant=True))

@@ -87,6 +87,18 @@ class Block(nn.Module):
 
 class Thing: pass
 
+class Boxed(torch.Tensor):
+    @staticmethod
+    def __new__(cls, inside):
+        return torch.Tensor._make_wrapper_subclass(cls, inside.shape, dtype=inside.dtype, device=inside.device)
+    def __init__(self, inside): self.inside = inside
+    def __repr__(self): return "Boxed"
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        unbox = lambda one: one.inside * cfg["scale"] if isinstance(one, Boxed) else one
+        args, kwargs = torch.utils._pytree.tree_map(unbox, (args, kwargs or {}))
+        return func(*args, **kwargs)
+
 net = nn.Sequential(Block(), nn.BatchNorm1d(4), nn.Linear(4, 4)).cuda()
 w = nn.Parameter(torch.linspace(0.5, 1.5, 4, device="cuda"))
 params = [w, *net.parameters()]
@@ -98,6 +110,8 @@ generator = torch.Generator("cuda")
 generator.manual_seed(5)
 cfg, thing, log, scales = {"scale": 1.25, "mode": "tanh"}, Thing(), [], (1.0, 2.0)
 thing.k, thing.flag, thing.table = 2.0, False, torch.arange(4.0, device="cuda")
+thing.latest, w.latest, held = torch.zeros(4, device="cuda"), torch.zeros(1, 4, device="cuda"), []
+boxed = Boxed(torch.linspace(1, 2, 4, device="cuda"))
 for p in params: p.grad = torch.zeros_like(p)
 """
 
@@ -163,6 +177,13 @@ STATEMENTS = (
     "for a, p in zip(average, params): a.lerp_(p.detach(), 0.1)",
     "thing.table[0] += 1",
     "thing.last = 'fixed'",
+    "thing.latest = y.detach().mean(0)",
+    "thing.latest = (y.detach() * 2)[0]",
+    "with torch.no_grad(): thing.latest = y.amax(0); outs.append(thing.latest + 1)",
+    "with torch.no_grad(): w.latest = (y * w).mean(0, keepdim=True)",
+    "thing.latest = y.detach().mean(0); y = y + thing.latest",
+    "y = y + boxed",
+    "y = (y * boxed).tanh()",
     "y = y + sum(p.detach().mean() for p in params)",
     "y.register_hook(lambda grad: grad * 2) if y.requires_grad else None",
 )
@@ -178,6 +199,10 @@ REFUSED = (
     "thing.table.data, buf.data = buf.data, thing.table.data",
     "import warnings; warnings.warn('mind the step')",
     "y = y + y.mean().item()",
+    "thing.latest = thing.latest * 0.5 + y.detach().mean(0)",
+    "thing.latest = thing.other = y.detach().mean(0)",
+    "thing.latest = y.mean(0)",
+    "thing.latest = y.detach().mean(0); outs.append(thing.latest)",
     "scales = scales[::-1]; thing.scales = scales",
 )
 
@@ -196,6 +221,15 @@ CHANGES = (
     "thing.k = 3.0",
     "thing.shift = 0.25",
     "thing.flag = not thing.flag",
+    "held.append(thing.latest)",
+    "held.append(thing.latest[1:])",
+    "held.append(w.latest)",
+    "thing.latest = torch.ones(4, device='cuda')",
+    "thing.latest = None",
+    "thing.latest.mul_(2) if thing.latest is not None and not thing.latest.requires_grad else None",
+    "w.latest.add_(1)",
+    "boxed.inside.mul_(0.5)",
+    "boxed = Boxed(torch.ones(4, device='cuda'))",
     "net.eval()",
     "net.train()",
     "net[0].gain = 0.5",
@@ -432,6 +466,8 @@ def _state(space: dict[str, Any], x: torch.Tensor) -> Iterator[Observed]:
     yield "objects", repr([space["cfg"], space["log"], space["scales"], space["net"][0].num_calls])
     yield "thing", repr({name: _plain(value) for name, value in vars(space["thing"]).items()})
     states = [torch.cuda.get_rng_state(), torch.get_rng_state(), space["generator"].get_state()]
+    yield "latest of w", _plain(space["w"].latest)
+    yield "held", repr([_plain(one) for one in space["held"]])
     yield "generators", repr([hash(bytes(one.tolist())) for one in states])
     yield "gradient mode", repr(torch.is_grad_enabled())
 

@@ -56,6 +56,8 @@ _LEAST_SPREAD: Final = 4.0
 _PERSISTENT: Final = 0.6
 _MOST_OF: Final = 0.5
 _LOWER_CLOCK: Final = 0.95
+#: Of so many ranks, those by which the job loses most, the cost includes what their peers' compute loses by waiting.
+_MOST_RELIEVED: Final = 16
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,7 @@ class _Comparison:
         first = np.searchsorted(graph.rank, ranks)
         self.index = np.searchsorted(ranks, integers(work["rank"]))
         self.nodes: Ints = first[self.index] + work["stretch"].to_numpy()
+        self.relief = _Relief(self.work, waits, ranks)
         self.excess: Floats = (self.work["work_ns"] - self.work["peers_ns"]).fillna(0.0).to_numpy(np.float64)
 
     def result(self) -> Stragglers:
@@ -175,6 +178,10 @@ class _Comparison:
         times = self.graph.makespans([*each, *(saved for _, _, saved in stages), *(saved for _, saved in groups)])
         whole = float(self.graph.times[:-1].max())
         loss = (whole - times) / self.num_steps
+        slowest = np.argsort(-loss[:n], kind="stable")[:_MOST_RELIEVED]
+        slowest = slowest[loss[slowest] > 0]
+        relieved = self.graph.makespans([self._with_relief(each[i], i, 1.0) for i in slowest.tolist()])
+        loss[slowest] = (whole - relieved) / self.num_steps
         excess = np.bincount(self.index, self.excess, n) / self.num_steps
         by_rank = pd.DataFrame({"rank": self.ranks, "role": self.role, "loss_ns": loss[:n], "excess_ns": excess})
         step_ns = whole / self.num_steps
@@ -195,6 +202,11 @@ class _Comparison:
     def _saved(self, chosen: NDArray[np.bool_], less: Floats) -> tuple[Ints, Floats]:
         return self.nodes[chosen], less[chosen]
 
+    def _with_relief(self, saved: tuple[Ints, Floats], i: int, share: float) -> tuple[Ints, Floats]:
+        """`saved`, and `share` of what the compute of other ranks loses while their communication waits for rank i."""
+        nodes, less = self.relief.of(i)
+        return np.concatenate([saved[0], self.nodes[nodes]]), np.concatenate([saved[1], share * less])
+
     def _suspects(self, loss: Floats, excess: Floats, step_ns: float) -> list[int]:
         if step_ns <= 0:  # all work has length 0
             return []
@@ -213,7 +225,8 @@ class _Comparison:
         op = by_op["excess"].idxmax()
         top = by_op.loc[op]
         chosen = mine & (self.work["op"] == op).to_numpy(bool)
-        saved = self.graph.makespans([self._saved(chosen, self.excess)])
+        share = float(np.clip(top["excess"] / max(by_op["excess"].sum(), 1), 0.0, 1.0))
+        saved = self.graph.makespans([self._with_relief(self._saved(chosen, self.excess), i, share)])
         by_step = rows.groupby("step")["excess"].sum().to_numpy(np.float64)
         return Straggler(
             rank=int(self.ranks[i]),
@@ -290,6 +303,46 @@ class _Comparison:
         ]
 
 
+class _Relief:
+    """What compute of a rank loses while its communication kernels wait for another rank.
+
+    They take SMs and bandwidth from the compute beside them. If the other rank came earlier, they would not.
+    """
+
+    def __init__(self, work: pd.DataFrame, waits: pd.DataFrame, ranks: Ints) -> None:
+        self._slowed = work["slowed_ns"].to_numpy(np.float64)
+        rank = np.searchsorted(ranks, np.concatenate([integers(work["rank"]), integers(waits["rank"])]))
+        step = combined(rank, np.concatenate([integers(work["step"]), integers(waits["step"])]))
+        #: A number for the rank and step of each row of the work, and of each communication.
+        self._of_work, self._of_waits = step[: len(work)], step[len(work) :]
+        self._rank_of_work = rank[: len(work)]
+        self._num_steps = int(step.max(initial=-1)) + 1
+        self._comm_ns = np.bincount(self._of_waits, waits["dur"].to_numpy(np.float64), self._num_steps)
+
+        match, arrival = waits["match"].to_numpy(), waits["arrival_ns"].to_numpy()
+        order = np.lexsort((arrival, match))
+        order = order[match[order] >= 0]
+        is_last = np.append(match[order][1:] != match[order][:-1], True)[: len(order)]
+        last, before = order[is_last], order[np.flatnonzero(is_last) - 1]  # a match has two rows or more
+        by_match = np.searchsorted(match[last], np.maximum(match, 0)).clip(max=max(len(last) - 1, 0))
+        #: By communication, the rank that arrives last and for how long this one waits for no other rank.
+        self._awaited = np.full(len(waits), -1)
+        self._wait_ns = np.zeros(len(waits))
+        if len(last):
+            alone = (arrival[last] - arrival[before])[by_match]
+            self._awaited = np.where(match >= 0, rank[len(work) :][last][by_match], -1)
+            self._wait_ns = np.minimum(waits["wait_ns"].fillna(0).to_numpy(np.float64), alone)
+
+    def of(self, i: int) -> tuple[Ints, Floats]:
+        """Return the rows of the work that lose by waiting for rank `i` (its number among the ranks), and how much."""
+        waiting = self._awaited == i
+        waited = np.bincount(self._of_waits[waiting], self._wait_ns[waiting], self._num_steps)
+        share = np.divide(waited, self._comm_ns, out=np.zeros(self._num_steps), where=self._comm_ns > 0)
+        less = self._slowed * share[self._of_work]
+        rows = np.flatnonzero((less > 0) & (self._rank_of_work != i))
+        return rows, less[rows]
+
+
 # Compare the operators of each rank with those of its peers, in the part of each step that all of them recorded.
 
 #: The communications of a step, each as a number for its kind, size and direction.
@@ -344,15 +397,17 @@ def with_peers(work: pd.DataFrame, ranks: Ints, role: Ints, covered: Coverage) -
         covered: What each rank recorded.
 
     Returns:
-        `work` with ``peers_ns`` (float64): `work_ns` scaled by the median of the peers over the rank's own time for
-        this operator in this step, between the same communications. A rank that runs a program of its own is compared
-        with all others by step and operator. NaN where no peer recorded this part of the step.
+        `work` with ``peers_ns`` (float64): `work_ns`, without what communication beside it costs scaled by the median
+        of the peers over the rank's own time for this operator in this step, between the same communications. A rank
+        that runs a program of its own is compared with all others by step and operator. NaN where no peer recorded this
+        part of the step.
     """
     rank = np.searchsorted(ranks, integers(work["rank"]))
     role = shared_roles(role)
     place = np.where(role[rank] < 0, 0, covered.place)
     key = combined(role[rank], covered.step, place, work["op"].cat.codes.to_numpy())
-    value = work["work_ns"].to_numpy(np.float64)
+    slowed = work["slowed_ns"].to_numpy(np.float64)
+    value = work["work_ns"].to_numpy(np.float64) - slowed
     ratio = np.full(len(work), np.nan)
     for number in np.unique(role).tolist():
         members = np.flatnonzero(role == number)
@@ -366,7 +421,7 @@ def with_peers(work: pd.DataFrame, ranks: Ints, role: Ints, covered: Coverage) -
             peers = _medians_of_others(table)[at, column]
             own = table[at, column]
             ratio[rows] = np.divide(peers, own, out=np.full(len(rows), np.nan), where=own > 0)
-    return work.assign(peers_ns=value * ratio)
+    return work.assign(peers_ns=value * ratio + slowed)
 
 
 def _medians_of_others(table: Floats) -> Floats:

@@ -106,6 +106,41 @@ def test_a_slow_gpu_is_named_with_what_the_job_loses(fsdp):
     assert loss_ns > 0.2 * fsdp.step_ns
 
 
+def wide():
+    """DistributedDataParallel of blocks whose products take longer than their collectives."""
+    start()
+    train(DistributedDataParallel(nn.Sequential(*(Block() for _ in range(8))).cuda()), batch=8192)
+
+
+@pytest.mark.parametrize("factor", [1.1, 1.3, 2.0])
+def test_the_traces_of_a_slow_gpu_alone_show_what_data_parallel_loses(factor):
+    """Also where the waiting collectives of the other ranks make their backward pass slower."""
+    usual, slow = (cudalens.virtual.job(wide, "h100x4", slow_gpus=gpus) for gpus in ({}, {2: factor}))
+    loaded = Ranks(dict(slow), name="loaded")  # without what only the simulation knows
+    first = loaded.analysis.stragglers.found[0]
+    assert first.rank == 2
+    assert first.loss_ns == pytest.approx(slow.step_ns - usual.step_ns, rel=0.1)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.1, 1.5])
+def test_kernels_beside_a_collective_have_the_other_sms(factor):
+    """NCCL uses 24 of 132 SMs, also while its kernel waits for a rank that is slower than that or not as much."""
+    events = cudalens.virtual.job(wide, "h100x4", slow_gpus={2: factor})[0].events
+    collectives = events[events["collective"].notna() & (events["cat"] == "kernel")]
+    products = events[events["name"].str.contains("::mm") & (events["grid"] == "[4096,1,1]")]
+    busy = [(ts, ts + dur) for ts, dur in zip(collectives["ts"], collectives["dur"], strict=True)]
+    alone, beside = [], []
+    for ts, dur in zip(products["ts"], products["dur"], strict=True):
+        if any(start <= ts and ts + dur <= end for start, end in busy):
+            beside.append(dur)
+        elif not any(start < ts + dur and ts < end for start, end in busy):
+            alone.append(dur)
+    assert alone
+    assert max(alone) == min(alone)
+    assert all(dur == pytest.approx(alone[0] * 132 / 108, rel=1e-3) for dur in beside)
+    assert beside or factor == 1.0
+
+
 def test_a_slow_link_is_named_with_what_the_job_loses(fsdp):
     slow = cudalens.virtual.job(sharded, "h100x16", slow_links={1: 4.0})
     loss_ns = slow.step_ns - fsdp.step_ns

@@ -167,7 +167,10 @@ class _Comparison:
         first = np.searchsorted(graph.rank, ranks)
         self.index = np.searchsorted(ranks, integers(work["rank"]))
         self.nodes: Ints = first[self.index] + work["stretch"].to_numpy()
-        self.relief = _Relief(self.work, waits, ranks)
+        #: The number of the step of each row of the work, and what communication beside it costs each rank and step.
+        steps, self.step = np.unique(self.covered.step, return_inverse=True)
+        self.slowed = np.zeros((len(ranks), len(steps)))
+        np.add.at(self.slowed, (self.index, self.step), work["slowed_ns"].to_numpy(np.float64))
         self.excess: Floats = (self.work["work_ns"] - self.work["peers_ns"]).fillna(0.0).to_numpy(np.float64)
 
     def result(self) -> Stragglers:
@@ -203,9 +206,16 @@ class _Comparison:
         return self.nodes[chosen], less[chosen]
 
     def _with_relief(self, saved: tuple[Ints, Floats], i: int, share: float) -> tuple[Ints, Floats]:
-        """`saved`, and `share` of what the compute of other ranks loses while their communication waits for rank i."""
-        nodes, less = self.relief.of(i)
-        return np.concatenate([saved[0], self.nodes[nodes]]), np.concatenate([saved[1], share * less])
+        """`saved`, and `share` of what compute of ranks with its program loses while communication waits for rank i.
+
+        Rank i waits least: what others lose more than it in a step, they lose by waiting for it, or for ranks that do.
+        """
+        least = self.slowed[i]
+        waited = 1 - np.divide(least, self.slowed, out=np.ones(self.slowed.shape), where=self.slowed > least)
+        waited[self.role != self.role[i]] = 0
+        less = share * waited[self.index, self.step] * self.work["slowed_ns"].to_numpy(np.float64)
+        rows = np.flatnonzero(less)
+        return np.concatenate([saved[0], self.nodes[rows]]), np.concatenate([saved[1], less[rows]])
 
     def _suspects(self, loss: Floats, excess: Floats, step_ns: float) -> list[int]:
         if step_ns <= 0:  # all work has length 0
@@ -301,46 +311,6 @@ class _Comparison:
             )
             for (name, kind), part in frame.groupby(["process_group", "kind"])
         ]
-
-
-class _Relief:
-    """What compute of a rank loses while its communication kernels wait for another rank.
-
-    They take SMs and bandwidth from the compute beside them. If the other rank came earlier, they would not.
-    """
-
-    def __init__(self, work: pd.DataFrame, waits: pd.DataFrame, ranks: Ints) -> None:
-        self._slowed = work["slowed_ns"].to_numpy(np.float64)
-        rank = np.searchsorted(ranks, np.concatenate([integers(work["rank"]), integers(waits["rank"])]))
-        step = combined(rank, np.concatenate([integers(work["step"]), integers(waits["step"])]))
-        #: A number for the rank and step of each row of the work, and of each communication.
-        self._of_work, self._of_waits = step[: len(work)], step[len(work) :]
-        self._rank_of_work = rank[: len(work)]
-        self._num_steps = int(step.max(initial=-1)) + 1
-        self._comm_ns = np.bincount(self._of_waits, waits["dur"].to_numpy(np.float64), self._num_steps)
-
-        match, arrival = waits["match"].to_numpy(), waits["arrival_ns"].to_numpy()
-        order = np.lexsort((arrival, match))
-        order = order[match[order] >= 0]
-        is_last = np.append(match[order][1:] != match[order][:-1], True)[: len(order)]
-        last, before = order[is_last], order[np.flatnonzero(is_last) - 1]  # a match has two rows or more
-        by_match = np.searchsorted(match[last], np.maximum(match, 0)).clip(max=max(len(last) - 1, 0))
-        #: By communication, the rank that arrives last and for how long this one waits for no other rank.
-        self._awaited = np.full(len(waits), -1)
-        self._wait_ns = np.zeros(len(waits))
-        if len(last):
-            alone = (arrival[last] - arrival[before])[by_match]
-            self._awaited = np.where(match >= 0, rank[len(work) :][last][by_match], -1)
-            self._wait_ns = np.minimum(waits["wait_ns"].fillna(0).to_numpy(np.float64), alone)
-
-    def of(self, i: int) -> tuple[Ints, Floats]:
-        """Return the rows of the work that lose by waiting for rank `i` (its number among the ranks), and how much."""
-        waiting = self._awaited == i
-        waited = np.bincount(self._of_waits[waiting], self._wait_ns[waiting], self._num_steps)
-        share = np.divide(waited, self._comm_ns, out=np.zeros(self._num_steps), where=self._comm_ns > 0)
-        less = self._slowed * share[self._of_work]
-        rows = np.flatnonzero((less > 0) & (self._rank_of_work != i))
-        return rows, less[rows]
 
 
 # Compare the operators of each rank with those of its peers, in the part of each step that all of them recorded.

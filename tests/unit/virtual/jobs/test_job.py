@@ -2,6 +2,8 @@
 
 import pytest
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import cudalens
@@ -119,6 +121,20 @@ def test_the_traces_of_a_slow_gpu_alone_show_what_data_parallel_loses(factor):
     loaded = Ranks(dict(slow), name="loaded")  # without what only the simulation knows
     first = loaded.analysis.stragglers.found[0]
     assert first.rank == 2
+    assert first.loss_ns == pytest.approx(slow.step_ns - usual.step_ns, rel=0.1)
+
+
+def test_a_rank_that_waits_for_one_that_waits_for_the_slow_gpu_does_not_hide_the_loss():
+    def program():
+        mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("replicas", "shards"))
+        model = nn.Sequential(*(nn.Linear(2048, 2048, device="cuda") for _ in range(4)))
+        for layer in (*model, model):
+            fully_shard(layer, mesh=mesh)
+        train(model, batch=4096)
+
+    usual, slow = (cudalens.virtual.job(program, "h100x4", slow_gpus=gpus) for gpus in ({}, {3: 1.4}))
+    first = slow.analysis.stragglers.found[0]
+    assert first.rank == 3
     assert first.loss_ns == pytest.approx(slow.step_ns - usual.step_ns, rel=0.1)
 
 

@@ -209,13 +209,18 @@ def add_job(verbs: arguments.Verbs) -> None:
 
 def run_job(options: argparse.Namespace) -> None:
     """Print the summary of the simulated job."""
-    from cudalens.api.job import job
+    from cudalens.api.job import job, make_cluster
     from cudalens.virtual.jobs.followed_code import run_script
 
     output = None if options.output is None else arguments.target(options.output)
     script = Path(options.script)
     if not script.is_file():
         raise VirtualDeviceError(f"There is no script '{script}'. Pass a Python file that each rank runs.")
+
+    try:
+        make_cluster(options.gpus, options.nodes, options.network, {})
+    except ValueError as error:
+        raise VirtualDeviceError(str(error)) from error
 
     def run() -> None:
         before, sys.argv = sys.argv, [str(script), *options.arguments]

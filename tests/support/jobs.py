@@ -62,6 +62,9 @@ class Job:
     end_noise_ns: float = 3_000
     host_ns: float = 8_000
     bytes_per_ns: float = 25.0
+    shared: float = (
+        0.0  # part of its speed that compute loses while a communication kernel waits or transfers; one stage
+    )
 
     @property
     def ranks(self):
@@ -188,7 +191,7 @@ def _program(job, rank, comms, ends):
             rank.compute = max(rank.compute, comm.end(rank.number))
         rank.comms = []
         for op in OPTIMIZER:
-            _run(job, rank, op)
+            yield from _run(job, rank, op)
         norm = yield from _post(job, rank, comms, "allreduce", "0", list(range(job.ranks)), 4, _REDUCE)
         yield norm
         rank.compute = max(rank.compute, norm.end(rank.number))
@@ -234,7 +237,7 @@ def _microbatch(job, rank, comms, stage, kind, is_last):
         rank.compute = max(rank.compute, received.end(rank.number))
     for _ in range(job.layers):
         for op in FORWARD if forward else BACKWARD:
-            _run(job, rank, op)
+            yield from _run(job, rank, op)
         if not forward and is_last:
             ranks = job.group(rank.number)
             group = f"dp{stage % job.stages}"
@@ -258,6 +261,10 @@ def _run(job, rank, op):
     dur = mean * np.exp(job.noise * rank.rng.standard_normal()) * factor
     launched = _launch(job, rank)
     begin = max(rank.compute, launched + 2_000)
+    if job.shared and (comm := rank.last.get(_REDUCE)):
+        yield comm  # its end is known once all ranks have arrived, which does not depend on this operator
+        beside = max(comm.end(rank.number) - begin, 0)
+        dur += min(beside, dur / (1 - job.shared)) * job.shared
     rank.compute = begin + dur
     rank.rows.append(("op", op, launched, begin, dur, factor))
 

@@ -56,8 +56,10 @@ class RankAnalysis:
     @cached_property
     def stragglers(self) -> stragglers.Stragglers:
         """What slow ranks, stages and links cost the job."""
-        frames = self.ranks.frames
-        return stragglers.stragglers(self.graph, frames["work"], self.collectives, frames["summary"])
+        frames, work = self.ranks.frames, self.ranks.frames["work"]
+        if "slowed_ns" not in work:  # read from a store that an earlier version wrote
+            work = work.assign(slowed_ns=0)
+        return stragglers.stragglers(self.graph, work, self.collectives, frames["summary"])
 
     @cached_property
     def changes(self) -> pd.DataFrame:

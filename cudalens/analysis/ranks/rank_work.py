@@ -21,10 +21,10 @@ from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.event_arrays import nearest_of
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.summary import step_rows
-from cudalens.analysis.time.groups import sums
+from cudalens.analysis.time.groups import quantiles, sums, union
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, Work, device_work
 from cudalens.frames import Trace, is_category
-from cudalens.frames.column_arrays import Bools, Ints, categorical, integers, map_texts
+from cudalens.frames.column_arrays import Bools, Floats, Ints, categorical, combined, integers, map_texts
 
 _MOST = 1 << 40
 
@@ -125,6 +125,17 @@ GAP: Final = "(gap)"
 OTHER: Final = "(other)"
 #: A communication that starts this long after its input is ready also waited for another one that ended before it.
 _PROMPT_NS: Final = 20_000
+#: Compute loses at most this part of its speed to communication beside it.
+_MOST_SLOWED: Final = 1 / 3
+#: Kernels of one name are of one kind if none takes so many times as long as the next shorter one,
+_SAME_KIND: Final = 1.5
+#: and are compared if those without communication differ by less.
+_SAME_SIZE: Final = 1.25
+#: Shorter kernels are not compared, because of the resolution of timers.
+_LEAST_TIMED_NS: Final = 10_000
+#: The estimate needs so many kernels, and this share of all time of compute beside communication.
+_FEWEST_SLOWED: Final = 4
+_LEAST_KNOWN: Final = 0.05
 
 
 class _Compute(NamedTuple):
@@ -148,7 +159,8 @@ def stretches(trace: Trace, comm: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFr
         Stretches: ``start_ns``, ``end_ns``, ``busy_ns`` (time in which compute runs), ``lag_ns``, ``waits_for`` (row of
         `comm`, -1 for none) and ``step``, int64.
         Work: a row per stretch, ``place`` (communications launched before it) and ``op`` (category: operator, with its
-        line where known; ``(gap)`` is idle time): ``work_ns``, ``num``, ``elements`` of its inputs (int64), ``step``.
+        line where known; ``(gap)`` is idle time): ``work_ns``, ``slowed_ns`` (the part of it by which communication
+        beside it makes it longer, estimated), ``num``, ``elements`` of its inputs (int64), ``step``.
     """
     work = rank_work(trace)
     at = np.flatnonzero(work.kind != COMMUNICATION)
@@ -159,6 +171,8 @@ def stretches(trace: Trace, comm: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFr
     order = np.empty(len(comm), np.int64)
     order[np.argsort(key, kind="stable")] = np.arange(len(comm))
     cut, resume, waits = _cuts(compute, begin, end)
+    launched = _launched(trace, work)
+    cut = _launched_before(cut, compute, launched[at], comm, key)
     first = np.unique(np.concatenate([np.zeros(min(len(at), 1), np.int64), cut[cut < len(at)], resume]))
     stretch = np.searchsorted(first, np.arange(len(at)), side="right") - 1
     pieces = _pieces(compute, first, resume, waits, end)
@@ -166,7 +180,7 @@ def stretches(trace: Trace, comm: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFr
     comm["after"] = np.where(cut > 0, stretch[np.maximum(cut, 1) - 1] if len(at) else -1, -1)
     comm["after_comm"] = _before(comm, pieces["end_ns"].to_numpy(), begin, end)
     comm["place"] = order
-    place = _places(trace, work, at, comm)
+    place = np.searchsorted(np.sort(key), launched[at], side="right")
     return pieces, _work(trace, work, at, compute, stretch, place, pieces)
 
 
@@ -230,13 +244,34 @@ def _before(comm: pd.DataFrame, stretch_end: Ints, begin: Ints, end: Ints) -> In
     return np.where(late, last, found)
 
 
-def _places(trace: Trace, work: Work, at: Ints, comm: pd.DataFrame) -> Ints:
-    """Return the number of communications that the program had launched before it launched each piece of compute."""
+def _launched(trace: Trace, work: Work) -> Ints:
+    """Return when the program launched each piece of work: its start if that is not recorded."""
     ts = trace.events["ts"].to_numpy()
-    launch = work.launch[at]
-    when = np.where(launch >= 0, ts[launch], work.start[at])
-    launched = np.sort(np.where(comm["launched_ns"].isna(), comm["ts"], comm["launched_ns"].fillna(0)).astype(np.int64))
-    return np.searchsorted(launched, when, side="right")
+    return np.where(work.launch >= 0, ts[work.launch], work.start)
+
+
+def _launched_before(cut: Ints, compute: _Compute, launched: Ints, comm: pd.DataFrame, key: Ints) -> Ints:
+    """Return for each communication the number of compute kernels up to the last one that it can wait for.
+
+    It waits for kernels that were launched before it. One that starts late, because the communication before it waits
+    for another rank, starts after kernels that were launched later.
+
+    Args:
+        cut: The number of kernels that were finished when it started.
+        compute: The kernels.
+        launched: When each of them was launched.
+        comm: The communications.
+        key: When each of these was launched.
+    """
+    begin, end = comm["ts"].to_numpy(), (comm["ts"] + comm["dur"]).to_numpy()
+    narrow = cut.copy()
+    for row in np.flatnonzero((cut > 0) & (np.append(launched, 0)[cut - 1] > key)).tolist():
+        before = np.flatnonzero(launched[: cut[row]] <= key[row])
+        narrow[row] = before[-1] + 1 if len(before) else 0
+    ended = np.append(np.iinfo(np.int64).min, np.sort(end))
+    latest = ended[np.searchsorted(ended[1:], begin, side="right")]
+    ready = np.where(narrow > 0, np.append(compute.reach, 0)[narrow - 1], np.iinfo(np.int64).min)
+    return np.where(begin - np.maximum(ready, latest) <= _PROMPT_NS, narrow, cut)
 
 
 def _work(
@@ -244,16 +279,86 @@ def _work(
 ) -> pd.DataFrame:
     code, names = _operators(trace, work, at, compute.own)
     elements = _elements(trace, work.launch[at])
+    slowed = _slowed(trace, work, at, compute.own, elements)
     step = integers(trace.events["step"].array[work.rows[at]])
     opens = np.zeros(len(at), bool)
     opens[np.searchsorted(stretch, np.arange(len(pieces)))] = True
     gap = np.where(opens, pieces["lag_ns"].to_numpy()[stretch] if len(at) else 0, compute.gap)
     table = pd.DataFrame({"stretch": stretch, "place": place, "step": step, "op": code})
-    idle = table[gap > 0].assign(op=len(names), work_ns=gap[gap > 0], num=0, elements=0)
-    busy = table.assign(work_ns=compute.own, num=1, elements=elements)
+    idle = table[gap > 0].assign(op=len(names), work_ns=gap[gap > 0], slowed_ns=0, num=0, elements=0)
+    busy = table.assign(work_ns=compute.own, slowed_ns=slowed, num=1, elements=elements)
     rows = pd.concat([busy, idle]).groupby(["stretch", "place", "step", "op"], sort=True).sum().reset_index()
     rows["op"] = categorical(rows["op"].to_numpy(np.int32), [*names, GAP])
     return rows.astype({name: "int64" for name in rows if name != "op"})
+
+
+def _slowed(trace: Trace, work: Work, at: Ints, own: Ints, elements: Ints) -> Ints:
+    """Return by how much communication beside it makes each piece of compute longer, ns: an estimate.
+
+    A kernel of NCCL takes SMs and memory bandwidth from compute, also while it waits for other ranks. What a kernel
+    loses of each ns beside communication is found from those of the same kind that ran without any; a kernel of a rare
+    kind loses what most do. Compute on the host loses nothing: what waits there does not compute.
+    """
+    none = np.zeros(len(at), np.int64)
+    if not len(at) or is_on_host(trace):
+        return none
+    beside, length = _beside_communication(work, at, own), work.end[at] - work.start[at]
+    codes = [trace.events[name].array.codes[work.rows[at]].astype(np.int64) for name in ("name", "grid")]
+    kind = _kinds_of_kernels(combined(*codes, elements), length)
+    is_long = (own == length) & (length >= _LEAST_TIMED_NS)
+    is_alone = is_long & (beside == 0)
+    low, alone_ns, high = quantiles(length[is_alone], kind[is_alone], int(kind.max()) + 1, [0.0, 0.5, 1.0])
+    known = np.flatnonzero(is_long & (beside > 0) & (high <= _SAME_SIZE * low)[kind])
+    if len(known) < _FEWEST_SLOWED or beside[known].sum() < _LEAST_KNOWN * beside.sum():
+        return none
+    lost = (length[known] - alone_ns[kind[known]]) / beside[known]
+    of_most = _lost_share(lost, beside[known])
+    if not of_most:
+        return none
+    share = np.full(len(low), of_most)
+    num_known = np.bincount(kind[known], minlength=len(low))
+    for number in np.flatnonzero(num_known >= _FEWEST_SLOWED).tolist():
+        mine = kind[known] == number
+        share[number] = _lost_share(lost[mine], beside[known][mine])
+    return np.round(share[kind] * beside).astype(np.int64)
+
+
+def _lost_share(lost: Floats, weights: Ints) -> float:
+    """Return the weighted median of parts of the speed that kernels lose; 0 if it is within twice its error."""
+    order = np.argsort(lost, kind="stable")
+    reach = np.cumsum(weights[order])
+    low, median, high = lost[order][np.searchsorted(reach, reach[-1] * np.array([0.25, 0.5, 0.75]))].tolist()
+    error = 1.25 * (high - low) / 1.35 / len(lost) ** 0.5  # of the median of a normal distribution with these quartiles
+    return float(min(median, _MOST_SLOWED)) if median > 2 * error else 0.0
+
+
+def _kinds_of_kernels(name: Ints, length: Ints) -> Ints:
+    """Return a number for kernels of one name and about the same length: products of one grid differ in their depth."""
+    order = np.lexsort((length, name))
+    is_longer = length[order][1:] > _SAME_KIND * length[order][:-1]
+    opens = np.append(False, (name[order][1:] != name[order][:-1]) | is_longer)
+    kind = np.empty(len(name), np.int64)
+    kind[order] = np.cumsum(opens)
+    return kind
+
+
+def _beside_communication(work: Work, at: Ints, own: Ints) -> Ints:
+    """Return for how long communication runs on the same device during the own part of each piece of compute, ns."""
+    beside = np.zeros(len(at), np.int64)
+    communicates = work.kind == COMMUNICATION
+    for device in np.unique(work.device[communicates]).tolist():
+        mine = np.flatnonzero(work.device[at] == device)
+        busy = union(*(times[communicates & (work.device == device)] for times in (work.start, work.end)))
+        lengths = np.concatenate([[0], np.cumsum(busy.end - busy.start)])
+        # the communication before a time: all intervals that began before it, less what of the last one comes after it
+        end = work.end[at[mine]]
+        before = []
+        for time in (end - own[mine], end):
+            number = np.searchsorted(busy.start, time, side="right")
+            after = np.where(number > 0, busy.end[np.maximum(number, 1) - 1] - time, 0)
+            before.append(lengths[number] - np.maximum(after, 0))
+        beside[mine] = before[1] - before[0]
+    return beside
 
 
 def _operators(trace: Trace, work: Work, at: Ints, own: Ints) -> tuple[Ints, list[str]]:

@@ -56,6 +56,8 @@ _LEAST_SPREAD: Final = 4.0
 _PERSISTENT: Final = 0.6
 _MOST_OF: Final = 0.5
 _LOWER_CLOCK: Final = 0.95
+#: Of so many ranks, those by which the job loses most, the cost includes what their peers' compute loses by waiting.
+_MOST_RELIEVED: Final = 16
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,10 @@ class _Comparison:
         first = np.searchsorted(graph.rank, ranks)
         self.index = np.searchsorted(ranks, integers(work["rank"]))
         self.nodes: Ints = first[self.index] + work["stretch"].to_numpy()
+        #: The number of the step of each row of the work, and what communication beside it costs each rank and step.
+        steps, self.step = np.unique(self.covered.step, return_inverse=True)
+        self.slowed = np.zeros((len(ranks), len(steps)))
+        np.add.at(self.slowed, (self.index, self.step), work["slowed_ns"].to_numpy(np.float64))
         self.excess: Floats = (self.work["work_ns"] - self.work["peers_ns"]).fillna(0.0).to_numpy(np.float64)
 
     def result(self) -> Stragglers:
@@ -175,6 +181,10 @@ class _Comparison:
         times = self.graph.makespans([*each, *(saved for _, _, saved in stages), *(saved for _, saved in groups)])
         whole = float(self.graph.times[:-1].max())
         loss = (whole - times) / self.num_steps
+        slowest = np.argsort(-loss[:n], kind="stable")[:_MOST_RELIEVED]
+        slowest = slowest[loss[slowest] > 0]
+        relieved = self.graph.makespans([self._with_relief(each[i], i, 1.0) for i in slowest.tolist()])
+        loss[slowest] = (whole - relieved) / self.num_steps
         excess = np.bincount(self.index, self.excess, n) / self.num_steps
         by_rank = pd.DataFrame({"rank": self.ranks, "role": self.role, "loss_ns": loss[:n], "excess_ns": excess})
         step_ns = whole / self.num_steps
@@ -195,6 +205,18 @@ class _Comparison:
     def _saved(self, chosen: NDArray[np.bool_], less: Floats) -> tuple[Ints, Floats]:
         return self.nodes[chosen], less[chosen]
 
+    def _with_relief(self, saved: tuple[Ints, Floats], i: int, share: float) -> tuple[Ints, Floats]:
+        """`saved`, and `share` of what compute of ranks with its program loses while communication waits for rank i.
+
+        Rank i waits least: what others lose more than it in a step, they lose by waiting for it, or for ranks that do.
+        """
+        least = self.slowed[i]
+        waited = 1 - np.divide(least, self.slowed, out=np.ones(self.slowed.shape), where=self.slowed > least)
+        waited[self.role != self.role[i]] = 0
+        less = share * waited[self.index, self.step] * self.work["slowed_ns"].to_numpy(np.float64)
+        rows = np.flatnonzero(less)
+        return np.concatenate([saved[0], self.nodes[rows]]), np.concatenate([saved[1], less[rows]])
+
     def _suspects(self, loss: Floats, excess: Floats, step_ns: float) -> list[int]:
         if step_ns <= 0:  # all work has length 0
             return []
@@ -213,7 +235,8 @@ class _Comparison:
         op = by_op["excess"].idxmax()
         top = by_op.loc[op]
         chosen = mine & (self.work["op"] == op).to_numpy(bool)
-        saved = self.graph.makespans([self._saved(chosen, self.excess)])
+        share = float(np.clip(top["excess"] / max(by_op["excess"].sum(), 1), 0.0, 1.0))
+        saved = self.graph.makespans([self._with_relief(self._saved(chosen, self.excess), i, share)])
         by_step = rows.groupby("step")["excess"].sum().to_numpy(np.float64)
         return Straggler(
             rank=int(self.ranks[i]),
@@ -344,15 +367,17 @@ def with_peers(work: pd.DataFrame, ranks: Ints, role: Ints, covered: Coverage) -
         covered: What each rank recorded.
 
     Returns:
-        `work` with ``peers_ns`` (float64): `work_ns` scaled by the median of the peers over the rank's own time for
-        this operator in this step, between the same communications. A rank that runs a program of its own is compared
-        with all others by step and operator. NaN where no peer recorded this part of the step.
+        `work` with ``peers_ns`` (float64): `work_ns`, without what communication beside it costs scaled by the median
+        of the peers over the rank's own time for this operator in this step, between the same communications. A rank
+        that runs a program of its own is compared with all others by step and operator. NaN where no peer recorded this
+        part of the step.
     """
     rank = np.searchsorted(ranks, integers(work["rank"]))
     role = shared_roles(role)
     place = np.where(role[rank] < 0, 0, covered.place)
     key = combined(role[rank], covered.step, place, work["op"].cat.codes.to_numpy())
-    value = work["work_ns"].to_numpy(np.float64)
+    slowed = work["slowed_ns"].to_numpy(np.float64)
+    value = work["work_ns"].to_numpy(np.float64) - slowed
     ratio = np.full(len(work), np.nan)
     for number in np.unique(role).tolist():
         members = np.flatnonzero(role == number)
@@ -366,7 +391,7 @@ def with_peers(work: pd.DataFrame, ranks: Ints, role: Ints, covered: Coverage) -
             peers = _medians_of_others(table)[at, column]
             own = table[at, column]
             ratio[rows] = np.divide(peers, own, out=np.full(len(rows), np.nan), where=own > 0)
-    return work.assign(peers_ns=value * ratio)
+    return work.assign(peers_ns=value * ratio + slowed)
 
 
 def _medians_of_others(table: Floats) -> Floats:

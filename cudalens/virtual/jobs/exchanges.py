@@ -10,6 +10,8 @@ from typing import Any, Final
 import torch.distributed as dist
 
 from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.jobs.communicator import program_line
+from cudalens.virtual.jobs.mismatch import describe_difference
 from cudalens.virtual.patching import Patches, when_imported
 
 _MISSING: Final = (
@@ -33,6 +35,7 @@ class Mailbox:
     def __init__(self) -> None:
         self._sent: defaultdict[Any, deque[Any]] = defaultdict(deque)
         self._broadcast: dict[Any, list[Any]] = {}
+        self._roots: dict[Any, tuple[int, int, str]] = {}
 
     def install(self, patches: Patches, rank: int) -> None:
         """Replace torch.distributed's functions for objects, for one rank."""
@@ -82,6 +85,11 @@ class Mailbox:
             members = tuple(dist.get_process_group_ranks(group))
             numbers[members] += 1
             key = members, numbers[members]
+            first_rank, root, line = self._roots.setdefault(key, (rank, source, program_line()))
+            if root != source:
+                first = first_rank, f"broadcast_object_list(root {root})", line
+                second = rank, f"broadcast_object_list(root {source})", program_line()
+                raise describe_difference(f"broadcast_object_list {numbers[members]}", members, "root", first, second)
             if source == rank:
                 self._broadcast[key] = list(object_list)
             elif key not in self._broadcast:

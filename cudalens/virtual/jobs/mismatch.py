@@ -26,12 +26,28 @@ def check_match(first_rank: int, first: Collective, rank: int, second: Collectiv
     """
     difference = _difference(first_rank, first, rank, second)
     if difference:
-        raise CollectiveMismatchError(
-            f"collective {second.seq} of the process group of ranks {_ranks(second.ranks)} differs in its "
-            f"{difference}: rank {first_rank} at {first.line} calls {_text(first)}; rank {rank} at {second.line} calls "
-            f"{_text(second)}. On GPUs the job would hang or compute garbage. Make every rank of the group call the "
-            "same collectives in the same order."
-        )
+        calls = (first_rank, _text(first), first.line), (rank, _text(second), second.line)
+        raise describe_difference(f"collective {second.seq}", second.ranks, difference, *calls)
+
+
+def describe_difference(
+    what: str, members: tuple[int, ...], difference: str, first: tuple[int, str, str], second: tuple[int, str, str]
+) -> CollectiveMismatchError:
+    """Return the error for a collective of two ranks that differs.
+
+    Args:
+        what: The collective, with its number in the group.
+        members: The ranks of the group.
+        difference: In what it differs.
+        first: A rank, what it calls and where.
+        second: Those of another rank.
+    """
+    (rank, call, line), (other, other_call, other_line) = first, second
+    return CollectiveMismatchError(
+        f"{what} of the process group of ranks {_ranks(members)} differs in its {difference}: rank {rank} at {line} "
+        f"calls {call}; rank {other} at {other_line} calls {other_call}. On GPUs the job would hang or compute "
+        "garbage. Make every rank of the group call the same collectives in the same order."
+    )
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ class RankReads:
 
     Attributes:
         reads_rank: Whether the program itself, and not torch, read its rank, node or position in a group.
+        reads_gpu: Whether it read the number of its GPU.
         has_uneven_parts: Whether torch divided a size that the number of parts does not divide.
         alike: By rank, whether all comparisons so far have the same answer there as on the rank that runs.
         unfollowed: Lines at which a number that differs between ranks was used in another way than in a comparison or
@@ -45,7 +46,7 @@ class RankReads:
 
     def __init__(self, rank: int, num_ranks: int) -> None:
         self.rank, self.num_ranks = rank, num_ranks
-        self.reads_rank = self.has_uneven_parts = False
+        self.reads_rank = self.reads_gpu = self.has_uneven_parts = False
         self.alike = np.ones(num_ranks, bool)
         self.unfollowed: dict[str, None] = {}
 

@@ -110,6 +110,7 @@ class RankReader:
         """Return a number that has `values` on all ranks, or `found` if the program uses it as no other int can be."""
         reads = self._reads
         reads.reads_rank |= not is_gpu
+        reads.reads_gpu |= is_gpu
         number = reads.number(values)
         if int.__index__(number) != found:  # the program has changed it, or has chosen the GPU of another rank
             return found

@@ -37,8 +37,10 @@ _SHARED_SMS: Final = 24 / 132
 #: A collective beside kernels takes longer, because they use the memory bandwidth that it needs: measured in recorded
 #: traces as 1.0 to 1.3.
 _SHARED_LINKS: Final = 0.1
-#: Times are computed so often: first without the cost of overlaps, then with that of the overlaps found before.
-_PASSES: Final = 3
+#: Times are computed again with the cost of the overlaps found before until no rank's costs change by more than this
+#: share of its time, at most so often. Each pass moves the end of a wait by a kernel or two.
+_LEAST_CHANGE: Final = 1e-4
+_MOST_PASSES: Final = 24
 
 
 class _Step(NamedTuple):
@@ -485,10 +487,15 @@ def simulate(job: JobPrograms, speeds: Mapping[int, RankSpeed]) -> dict[int, Ran
             durations[colour][number] = _collective_ns(job, rank, collective)
         plain[colour] = durations[colour].copy()
     times = _Simulation(job, durations).run()
-    for _ in range(_PASSES - 1):
+    for _ in range(_MOST_PASSES - 1):
+        is_settled = True
         for colour, rank in job.representatives.items():
-            program = job.programs[job.program_of[rank]]
+            program, before = job.programs[job.program_of[rank]], durations[colour]
             durations[colour] = plain[colour] + overlap_cost(program, times[colour], plain[colour])
+            change = np.abs(durations[colour] - before).sum()
+            is_settled &= bool(change <= _LEAST_CHANGE * plain[colour].sum())
+        if is_settled:
+            break
         times = _Simulation(job, durations).run()
     return times
 
@@ -511,8 +518,11 @@ def overlap_cost(program: RankProgram, times: RankTimes, durations: Floats) -> F
     is_collective = np.zeros(len(durations), bool)
     is_collective[list(program.collectives)] = True
     is_compute = ~is_collective & (program.rooms > 0)
+    # Of its length L, a kernel that is beside a collective for a part of it computes L * (1 - SMs of NCCL * part).
     beside = _covered_ns(times, np.flatnonzero(is_compute), np.flatnonzero(is_collective))
-    extra[is_compute] += _SHARED_SMS * np.minimum(beside, durations[is_compute]) * program.rooms[is_compute]
+    length = np.maximum((times.ends_ns - times.starts_ns)[is_compute], 1)
+    lost = _SHARED_SMS * np.minimum(beside / length, 1.0) * program.rooms[is_compute]
+    extra[is_compute] += durations[is_compute] * lost / (1 - lost)
     compute_ns = _covered_ns(times, np.flatnonzero(is_collective), np.flatnonzero(is_compute))
     extra[is_collective] += _SHARED_LINKS * np.minimum(compute_ns, durations[is_collective])
     main = np.bincount(program.streams[is_compute]).argmax() if is_compute.any() else -1

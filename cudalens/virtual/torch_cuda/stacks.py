@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 _PACKAGE: Final = f"{Path(__file__).parents[1]}{os.sep}"
 _CUDALENS: Final = f"{Path(__file__).parents[2]}{os.sep}"
 _TORCH: Final = f"{Path(torch.__file__).parent}{os.sep}"
+#: Modules that call functions of torch for it: its context managers, and its deprecated functions.
+_WRAPPERS: Final = tuple(
+    found.origin
+    for name in ("contextlib", "warnings", "_py_warnings", "typing_extensions")
+    if (found := find_spec(name)) is not None and found.origin is not None
+)
 
 
 def python_stack() -> list[dict[str, Any]]:
@@ -41,8 +47,8 @@ def _script_frames() -> list[dict[str, Any]]:
 
 
 def is_library(path: str) -> bool:
-    """Return whether a file belongs to cudalens or torch; contextlib too, which calls their context managers."""
-    return path.startswith((_CUDALENS, _TORCH, contextlib.__file__))
+    """Return whether a file belongs to cudalens or torch, or is of a module that calls their functions for them."""
+    return path.startswith((_CUDALENS, _TORCH, *_WRAPPERS))
 
 
 def warn_user(message: str) -> None:

@@ -59,6 +59,18 @@ def test_a_slow_rank_is_named_with_its_operator_and_its_cost(tmp_path, seed):
     assert f"rank {plant.where} is " in ranks.summary().verdict
 
 
+@pytest.mark.parametrize("factor", [1.1, 1.3, 2.0])
+def test_peers_whose_compute_is_slower_beside_a_waiting_collective_do_not_hide_the_cost(tmp_path, factor):
+    """While they wait for the slow rank, NCCL's kernels take SMs and bandwidth from the backward pass of its peers."""
+    job = Job(data=4, steps=4, layers=6, shared=0.18, plants=(Plant("rank", 2, None, factor),), seed=5)
+    lost = jobs.simulate(job).step_ends[-1] - jobs.simulate(job.clean()).step_ends[-1]
+    _, ranks = loaded(job, tmp_path)
+    first = ranks.analysis.stragglers.found[0]
+    assert first.rank == 2
+    assert first.loss_ns * job.steps == pytest.approx(lost, rel=0.1)
+    assert first.slower_pct == pytest.approx(100 * (factor - 1), abs=5)
+
+
 @pytest.mark.parametrize("seed", HEALTHY)
 def test_no_straggler_is_claimed_in_a_healthy_job(tmp_path, seed):
     job, _ = random_job(1000 + seed)

@@ -2,6 +2,8 @@
 
 import pytest
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import cudalens
@@ -104,6 +106,55 @@ def test_a_slow_gpu_is_named_with_what_the_job_loses(fsdp):
     assert str(slow.summary()).count("the job loses") == 1
     assert first.loss_ns == pytest.approx(loss_ns, rel=0.2)
     assert loss_ns > 0.2 * fsdp.step_ns
+
+
+def wide():
+    """DistributedDataParallel of blocks whose products take longer than their collectives."""
+    start()
+    train(DistributedDataParallel(nn.Sequential(*(Block() for _ in range(8))).cuda()), batch=8192)
+
+
+@pytest.mark.parametrize("factor", [1.1, 1.3, 2.0])
+def test_the_traces_of_a_slow_gpu_alone_show_what_data_parallel_loses(factor):
+    """Also where the waiting collectives of the other ranks make their backward pass slower."""
+    usual, slow = (cudalens.virtual.job(wide, "h100x4", slow_gpus=gpus) for gpus in ({}, {2: factor}))
+    loaded = Ranks(dict(slow), name="loaded")  # without what only the simulation knows
+    first = loaded.analysis.stragglers.found[0]
+    assert first.rank == 2
+    assert first.loss_ns == pytest.approx(slow.step_ns - usual.step_ns, rel=0.1)
+
+
+def test_a_rank_that_waits_for_one_that_waits_for_the_slow_gpu_does_not_hide_the_loss():
+    def program():
+        mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("replicas", "shards"))
+        model = nn.Sequential(*(nn.Linear(2048, 2048, device="cuda") for _ in range(4)))
+        for layer in (*model, model):
+            fully_shard(layer, mesh=mesh)
+        train(model, batch=4096)
+
+    usual, slow = (cudalens.virtual.job(program, "h100x4", slow_gpus=gpus) for gpus in ({}, {3: 1.4}))
+    first = slow.analysis.stragglers.found[0]
+    assert first.rank == 3
+    assert first.loss_ns == pytest.approx(slow.step_ns - usual.step_ns, rel=0.1)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.1, 1.5])
+def test_kernels_beside_a_collective_have_the_other_sms(factor):
+    """NCCL uses 24 of 132 SMs, also while its kernel waits for a rank that is slower than that or not as much."""
+    events = cudalens.virtual.job(wide, "h100x4", slow_gpus={2: factor})[0].events
+    collectives = events[events["collective"].notna() & (events["cat"] == "kernel")]
+    products = events[events["name"].str.contains("::mm") & (events["grid"] == "[4096,1,1]")]
+    busy = [(ts, ts + dur) for ts, dur in zip(collectives["ts"], collectives["dur"], strict=True)]
+    alone, beside = [], []
+    for ts, dur in zip(products["ts"], products["dur"], strict=True):
+        if any(start <= ts and ts + dur <= end for start, end in busy):
+            beside.append(dur)
+        elif not any(start < ts + dur and ts < end for start, end in busy):
+            alone.append(dur)
+    assert alone
+    assert max(alone) == min(alone)
+    assert all(dur == pytest.approx(alone[0] * 132 / 108, rel=1e-3) for dur in beside)
+    assert beside or factor == 1.0
 
 
 def test_a_slow_link_is_named_with_what_the_job_loses(fsdp):

@@ -110,7 +110,21 @@ def no_barrier():
         dist.barrier()
 
 
+def root_of_objects():
+    rank, _ = begin()
+    dist.broadcast_object_list([rank], src=rank)
+
+
+def deprecated_names():
+    rank, x = begin()
+    if rank == 0:
+        dist.reduce_scatter_tensor(x[:4].clone(), x)
+    else:
+        dist.all_gather_into_tensor(x.repeat(2), x)
+
+
 DIFFERENT = {
+    deprecated_names: "kind",
     order: "kind",
     size: "size",
     dtype: "dtype",
@@ -154,6 +168,13 @@ def test_two_ranks_that_make_different_collectives(program, values):
     assert f"differs in its {DIFFERENT[program]}: rank " in message
     assert f"rank 0 at {HERE}:" in message
     assert f"rank 1 at {HERE}:" in message
+
+
+def test_objects_from_different_ranks():
+    message = message_of(root_of_objects)
+    line = line_of(root_of_objects, "broadcast_object_list")
+    assert "broadcast_object_list 1 of the process group of ranks 0, 1 differs in its root: rank 0" in message
+    assert message.count(f"{HERE}:{line} calls broadcast_object_list(root ") == 2
 
 
 @pytest.mark.parametrize("program", HANGING, ids=lambda program: program.__name__)

@@ -71,3 +71,12 @@ def test_the_command_runs_a_script_with_its_arguments_on_every_rank(tmp_path, ca
     assert "on 16 GPUs" in text.splitlines()[0]
     assert "simulated" in text
     assert "InfiniBand 400 Gb/s per GPU" in text
+
+
+def test_the_command_refuses_gpus_that_do_not_divide_over_nodes_in_one_line(tmp_path, capsys):
+    script = tmp_path / "sums.py"
+    script.write_text(SCRIPT)
+    assert main(["job", str(script), "--gpus", "h100x10", "--nodes", "3"])
+    message = capsys.readouterr().err
+    assert "10 GPUs cannot be distributed evenly over 3 nodes" in message
+    assert "Traceback" not in message

@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import pickle
+import re
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch.distributed.device_mesh import init_device_mesh
 
 import cudalens
 from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.jobs import followed_code
 from cudalens.virtual.jobs.rank_numbers import RankReads
 from tests.unit.virtual.jobs.programs_of_ranks import start
 
@@ -142,6 +144,23 @@ def test_a_program_that_only_chooses_its_gpu_runs_once():
     job = cudalens.virtual.job(program, f"h100x{NUM_RANKS}")
     assert job.ran == (0,)
     assert "is not known" not in job.note
+
+
+def test_the_note_says_that_uses_of_the_number_of_a_gpu_were_not_compared():
+    job = cudalens.virtual.job(start, f"h100x{NUM_RANKS}")
+    assert job.ran == (0,)
+    assert "uses of the GPU's number other than comparisons and the choice of the GPU were not compared" in job.note
+
+
+def test_the_note_names_ints_that_a_later_python_does_not_follow(monkeypatch):
+    monkeypatch.setattr(followed_code, "_IS_KNOWN", False)
+
+    def program():
+        start()
+        torch.ones(LARGE if int(os.environ["RANK"]) == 3 else SMALL, device="cuda")
+
+    job = cudalens.virtual.job(program, f"h100x{NUM_RANKS}")
+    assert re.search(r"what depends on the rank after .*test_rank_numbers\.py:\d+.* is not known", job.note)
 
 
 def test_code_that_asks_for_the_type_of_a_rank_gets_an_int_and_is_in_the_note():

@@ -258,16 +258,21 @@ def _is_view(schema: Any) -> bool:
 # Only what PyTorch's source defines exactly. What depends on an algorithm chosen by a library (cuDNN, CUB) is not
 # modelled: convolutions, sorts and reductions of a million elements use additional scratch memory on a real GPU.
 
-_CALL: Final = "_call"
+_CALL: Final = "__torch_function__"
 _FILE: Final = str(Path(__file__).parents[1] / "tensors" / "device_arguments.py")
+
+
+def is_torch_function(frame: FrameType) -> bool:
+    """Return whether a frame is of the function mode, and handles the function: it does not pass it on at once."""
+    code = frame.f_code
+    return code.co_name == _CALL and code.co_filename == _FILE and "handler" in frame.f_locals
 
 
 def is_call_on_device() -> bool:
     """Return whether the current torch function got a tensor of a device; True without a current function."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        code = frame.f_code
-        if code.co_name == _CALL and code.co_filename == _FILE:
+        if is_torch_function(frame):
             given = frame.f_locals
             return _has_resident(given["args"]) or _has_resident(tuple(given["kwargs"].values()))
         frame = frame.f_back

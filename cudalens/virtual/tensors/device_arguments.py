@@ -20,6 +20,7 @@ from cudalens.device import call_tracing
 from cudalens.device.modes import is_faking
 from cudalens.virtual.dispatch import refusals
 from cudalens.virtual.dispatch.attention import attend, cpu_backends
+from cudalens.virtual.dispatch.plans import is_torch_function
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.tensors.copies import from_data, is_python_data, to_device
@@ -255,7 +256,7 @@ def _is_overridden(types: Any) -> bool:
 def _is_forwarded(func: OpOverload[..., Any]) -> bool:
     """Return whether a dispatch mode calls the operator that it was given: its device is the one that C++ named."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code is not FunctionMode.__torch_function__.__code__:
+    while frame is not None and not is_torch_function(frame):
         if frame.f_code.co_name == "__torch_dispatch__":
             return any(value is func for value in frame.f_locals.values())
         frame = frame.f_back

@@ -18,7 +18,7 @@ import sys
 import sysconfig
 import threading
 from collections.abc import Callable
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, Final, ParamSpec, TypeVar
 
 _Parameters = ParamSpec("_Parameters")
@@ -95,13 +95,15 @@ def pausable(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, 
     return call
 
 
-_CALL: Final = next(const for const in pausable.__code__.co_consts if isinstance(const, CodeType))
+def is_tracing_frame(frame: FrameType) -> bool:
+    """Return whether a frame is only between two others, because of `pausable` or `unpaused`."""
+    return frame.f_code.co_filename == __file__
 
 
 def caller_of(frame: FrameType) -> FrameType | None:
     """Return the frame that called a function, without that of `pausable`."""
     caller = frame.f_back
-    return caller.f_back if caller is not None and caller.f_code is _CALL else caller
+    return caller.f_back if caller is not None and is_tracing_frame(caller) else caller
 
 
 def unpaused(function: Callable[..., _Result], *args: Any, **kwargs: Any) -> _Result:

@@ -26,6 +26,7 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
+from cudalens.device.call_tracing import is_tracing_frame
 from cudalens.device.stacks import Place, is_own, place_of
 from cudalens.graphs.guards.files import is_read
 from cudalens.graphs.guards.found import Read
@@ -331,8 +332,8 @@ def _is_users(frame: FrameType | None) -> bool:
 def _nearest_own(frame: FrameType | None) -> str | None:
     """The file of the nearest caller in cudalens, "" where that called the code itself; None if there is none."""
     called = None
-    while frame is not None and not is_own(frame.f_code.co_filename):
-        called, frame = frame, frame.f_back
+    while frame is not None and (is_tracing_frame(frame) or not is_own(frame.f_code.co_filename)):
+        called, frame = called if is_tracing_frame(frame) else frame, frame.f_back
     if frame is None or called is None:
         return None if frame is None else ""
     file = frame.f_code.co_filename

@@ -183,12 +183,18 @@ class RankDevice(context.device):
             asked = names[(group or _world()).group_name]
             return "gloo" if asked == "gloo" else "nccl"
 
+        def get_object_device(group: Any = None) -> str:
+            """Return the device of the tensors that objects are sent in: NCCL has none of the host."""
+            asked = names[(group or _world()).group_name]
+            return "cpu" if "gloo" in asked else "cuda"
+
         module = dist.distributed_c10d
         for owner in (dist, module, torch.distributed.device_mesh):
             for name, function in (
                 ("init_process_group", init_process_group),
                 ("new_group", new_group),
                 ("get_backend", get_backend),
+                ("_get_object_coll_device", get_object_device),
             ):
                 if hasattr(owner, name):
                     patches.set(owner, name, function)

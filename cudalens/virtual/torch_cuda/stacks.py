@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch._C._profiler import gather_traceback, symbolize_tracebacks
 
+from cudalens.device.call_tracing import is_tracing_frame
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -35,7 +37,7 @@ def python_stack() -> list[dict[str, Any]]:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(_PACKAGE):
+        if not code.co_filename.startswith(_PACKAGE) and not is_tracing_frame(frame):
             frames.append({"filename": code.co_filename, "line": frame.f_lineno, "name": code.co_name})
         frame = frame.f_back
     return frames

@@ -170,11 +170,11 @@ def test_two_ranks_that_make_different_collectives(program, values):
     assert f"rank 1 at {HERE}:" in message
 
 
-def test_objects_from_different_ranks():
-    message = message_of(root_of_objects)
+def test_objects_from_different_ranks(values):
+    message = message_of(root_of_objects, values=values)
     line = line_of(root_of_objects, "broadcast_object_list")
-    assert "broadcast_object_list 1 of the process group of ranks 0, 1 differs in its root: rank 0" in message
-    assert message.count(f"{HERE}:{line} calls broadcast_object_list(root ") == 2
+    assert "1 of the process group of ranks 0, 1 differs in its root: rank " in message
+    assert len(re.findall(rf"{HERE}:{line} calls broadcast\w*\(.*?root ", message)) == 2
 
 
 @pytest.mark.parametrize("program", HANGING, ids=lambda program: program.__name__)

@@ -445,6 +445,8 @@ def simulated_section(ranks: Ranks, facts: SimulatedFacts, *, has_pictures: bool
 def simulated_verdict(ranks: Ranks, facts: SimulatedFacts) -> str:
     """Return the answer in one line: the time of a step with its band, exposed communication, and whether it fits."""
     what = "A step takes" if facts.num_steps else "The program takes"
+    if facts.step_ns <= 0:
+        return f"Nothing ran on the {len(ranks)} GPUs: move the model and its inputs to torch.cuda.current_device()"
     error_pct = (facts.step_high_ns / max(facts.step_ns, 1) - 1) * 100
     memory = f"{units.size(facts.needed_bytes)} of {units.size(facts.capacity_bytes)}"
     fits = f"it fits ({memory})" if facts.fits else f"it does not fit: {memory}"

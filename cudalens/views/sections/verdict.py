@@ -137,7 +137,7 @@ def _profile(trace: Trace, result: Summary) -> list[str]:
             f"advice: {advice[:1].lower()}{advice[1:]}",
         ]
     cause = findings.verdict(trace)
-    busy = ", ".join(filter(None, (_busy(result), band_words(trace.info))))
+    busy = ", ".join(filter(None, (_busy(result), _unused(trace.info, result), band_words(trace.info))))
     answer = f"{busy}: {cause}" if cause else busy
     answer = ", ".join(filter(None, (answer, _against_history(trace.info))))
     support = f"advice: {findings.first_advice(trace)}" if cause else _largest(trace, result)
@@ -157,6 +157,14 @@ def _busy(result: Summary) -> str:
         return wall
     who = "CPU ops" if result.device_busy_ns is None else "GPU"
     return f"{wall}, {who} busy {units.percent(100 * busy / result.wall_ns)}"
+
+
+def _unused(info: RunInfo, result: Summary) -> str:
+    """``nothing ran on the GPU`` of a run whose GPU was recorded, as of a model that was never moved to it."""
+    is_recorded = info.source == "cuda" or info.is_simulated
+    if not is_recorded or info.options.get("cpu_only") or result.device_busy_ns is not None or not result.wall_ns:
+        return ""
+    return "nothing ran on the GPU"
 
 
 def _outside(trace: Trace, result: Summary) -> str:

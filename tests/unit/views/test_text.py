@@ -42,6 +42,14 @@ def test_verdict_without_a_device_is_about_the_cpu():
     assert "launch" not in line
 
 
+@pytest.mark.parametrize("source", ["cuda", "virtual:h100"])
+def test_verdict_of_a_program_that_never_used_the_recorded_gpu_says_so(source):
+    assert "CPU ops busy 65 %, nothing ran on the GPU; most in" in text.verdict(cpu_trace(source=source))
+    assert "GPU" not in text.verdict(cpu_trace(source="cpu"))
+    assert "ran on the GPU" not in text.verdict(cpu_trace(source=source, options={"cpu_only": True}))
+    assert "ran on the GPU" not in text.verdict(gpu_trace(source=source))
+
+
 def test_verdict_of_a_file_claims_no_overhead():
     assert "profiling cost" not in text.details(gpu_trace(source="file:chrome"))
 

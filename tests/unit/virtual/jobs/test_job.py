@@ -34,6 +34,11 @@ def test_ranks_that_do_the_same_run_once_and_are_ranks_like_any_others(ddp):
     assert set(collectives["confidence"]) == {"high"}
 
 
+def test_a_program_that_uses_no_gpu_is_told_so():
+    answer = str(cudalens.virtual.job(lambda: nn.Linear(2, 2), "h100x2").summary()).splitlines()[0]
+    assert answer.startswith("[simulated] Nothing ran on the 2 GPUs: ")
+
+
 def test_a_copied_rank_works_on_its_own_gpu(ddp):
     for rank, gpu in ((5, 5), (11, 3)):
         assert set(ddp[rank].events["device"].dropna()) == {gpu}

@@ -97,7 +97,9 @@ def test_a_python_kernel_of_the_program_is_recorded_below_the_operator():
     while events["parent"].notna()[row]:
         row = events["parent"][row]
         parents.append(str(events["name"][row]))
-    assert "call_tracing::twice" in parents
+    assert parents[0].endswith(": twice")
+    if sys.version_info < (3, 13):  # torch 2.13 records calls of C functions twice there, and the operator without time
+        assert "call_tracing::twice" in parents
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="cProfile refuses a second profiler from Python 3.12 on")

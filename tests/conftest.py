@@ -44,6 +44,26 @@ def freeze_earlier_objects():
 
 
 @pytest.fixture(autouse=True)
+def keep_precision():
+    """Restore TF32 after each test: programs that tests run switch it on, and it changes the times of all products."""
+    before = _precision()
+    yield
+    if before is not None and _precision() != before:
+        sys.modules["torch"].set_float32_matmul_precision(before)
+
+
+def _precision():
+    """The precision of float32 products; None without torch, or where torch refuses to tell a mixed state."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return None
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:
+        return None
+
+
+@pytest.fixture(autouse=True)
 def no_analysis_fails(request):
     """Fail a test in which an analysis or a view raised, which a user sees as a problem of the Trace only."""
     failed = []

@@ -92,8 +92,10 @@ def matrix_ns(
     constants, gpu = fit_of(spec, family).constants, rates_of(spec, dtype_key)
     slowdown *= TF32_SLOWDOWN if dtype_key == "tf32" else 1
     gpu = gpu._replace(flops_per_ns=gpu.flops_per_ns / slowdown)
-    # Rounded up: a product is never faster than the peak.
-    return math.ceil(time_formulas.matrix_ns(constants, gpu, batch, m, n, max(k, 1), element_bytes))
+    time_ns = time_formulas.matrix_ns(constants, gpu, batch, m, n, max(k, 1), element_bytes)
+    # A product is never faster than the peak; GeForce cards have clocks above that of their data sheet.
+    peak_ns = 0.0 if "GeForce" in spec.name else 2 * batch * m * n * k / gpu.flops_per_ns
+    return math.ceil(max(time_ns, peak_ns))
 
 
 @lru_cache(maxsize=65536)

@@ -206,7 +206,7 @@ def test_a_gap_in_an_only_step_is_no_warm_up():
 
 
 def test_a_batch_from_pageable_memory_at_the_start_also_costs_the_host_that_fills_a_buffer():
-    """The call returns before the copy has ended: it is no wait, and takes as long."""
+    """The call returns before the copy has ended: it does not wait, and takes as long."""
     world = World()
     world.number += 1
     world.host("cudaMemcpyAsync", "cuda_runtime", 0, 5 * MS, correlation_id=world.number)

@@ -294,6 +294,7 @@ def shard_with_fsdp1(llama: Llama, mesh: DeviceMesh) -> nn.Module:
 
 def train(one: Published) -> None:
     """The program of a rank."""
+    torch.backends.cuda.enable_cudnn_sdp(False)  # the torch of 2024 ran FlashAttention
     mesh = init_device_mesh("cuda", (int(os.environ["WORLD_SIZE"]),))
     model = MODELS[one.model]
     with torch.device("meta"):

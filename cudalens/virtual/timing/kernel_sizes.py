@@ -337,9 +337,9 @@ def _runs_cudnn(spec: DeviceSpec, func: torch._ops.OpOverload, query: Tensor) ->
     """Return whether cuDNN computes a call of ``scaled_dot_product_attention``: on Hopper, in half precision.
 
     ``check_prefer_cudnn_attention`` (ATen/native/transformers/cuda/sdp_utils.cpp) puts cuDNN first on GPUs of compute
-    capability 9.0 and 10.0. Constants of cuDNN were measured on 9.0 alone.
+    capability 9.0 and 10.0, unless the program disables it. Constants of cuDNN were measured on 9.0 alone.
     """
-    is_half = query.dtype in (torch.float16, torch.bfloat16)
+    is_half = query.dtype in (torch.float16, torch.bfloat16) and torch._C._get_cudnn_sdp_enabled()
     return spec.compute_capability == HOPPER and is_half and base_name(func).startswith("_scaled_dot_product")
 
 

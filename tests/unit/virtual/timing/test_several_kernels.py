@@ -154,3 +154,14 @@ def test_cudnn_computes_half_precision_attention_on_hopper(gpu, family):
     assert work.family == family
     if gpu == "h200":
         assert work.duration_ns == pytest.approx(113_000, rel=0.2)  # measured on one
+
+
+def test_a_program_that_disables_cudnn_has_flash_attention():
+    heads = meta(8, 16, 1024, 128, dtype=torch.bfloat16)
+    args = (heads, heads, heads)
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    try:
+        work = kernel_work(SPECS["h200"], aten._scaled_dot_product_flash_attention.default, args, {}, heads)
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(True)
+    assert work.family == "attention"

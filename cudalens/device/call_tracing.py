@@ -2,12 +2,11 @@
 
 With ``with_stack`` torch records each Python call of the process. On a virtual device, cudalens makes about 150 calls
 for an operator: twenty times as many as the program makes, and all would be removed from the profile. torch cannot
-leave out calls, so the function that CPython calls for each of them, ``c_profilefunc`` of the thread, is set to NULL
-meanwhile.
+leave out calls. CPython calls ``c_profilefunc`` of the thread for each of them, so a pause sets that field to NULL.
 
-`pausable` has to be a function of a class or module that torch or the program calls: its own call and return are
-recorded, none that it makes is. What it calls back is recorded inside `unpaused`. Where CPython's field is not found by
-`find_field`, nothing is paused.
+Decorate with `pausable` what torch or the program calls: its own call and return are recorded, the calls that it makes
+are not. Code of the program that it calls goes through `unpaused`. Where `find_field` does not find the field of
+CPython, nothing is paused.
 """
 
 from __future__ import annotations
@@ -33,7 +32,9 @@ class CallTracing:
     """A recording of calls, which can be paused on the thread that started it.
 
     Attributes:
-        is_on: Whether torch records calls: its function is set to the thread.
+        field: ``c_profilefunc`` of the thread.
+        record: torch's function, the value of the field outside of pauses.
+        is_on: Whether torch still records calls.
         is_paused: Whether the thread is in a function of cudalens.
     """
 
@@ -146,7 +147,7 @@ def find_field() -> int | None:
 
 
 def _offsets() -> list[int]:
-    """Where the state of this thread has the function that it sets, and NULL without it."""
+    """Return the offsets, in bytes, at which this thread's state has a function while it is set, and NULL after."""
     kind = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
     function = kind(lambda *_: 0)
     address = ctypes.cast(function, ctypes.c_void_p).value

@@ -30,11 +30,18 @@ class Fit(Shown):
             its 80 % band ``step_low_ns``, ``step_high_ns`` (`cudalens.gpus.predict`), ``is_calibrated``.
         changes: A row for each device on which it does not fit and each change: ``device``, ``change``,
             ``saves_bytes``, ``total_bytes``, ``fits``, ``step_ns``, and ``error`` where the program fails with it.
+        read_at: The program's lines that read a value that is not known, each as place and text; they got `default`.
     """
 
-    def __init__(self, devices: pd.DataFrame, changes: pd.DataFrame) -> None:
-        self.devices, self.changes = devices, changes
-        super().__init__(fit_section.section(devices, changes))
+    def __init__(
+        self,
+        devices: pd.DataFrame,
+        changes: pd.DataFrame,
+        read_at: Sequence[tuple[str, str]] = (),
+        default: float = 0.0,
+    ) -> None:
+        self.devices, self.changes, self.read_at = devices, changes, list(read_at)
+        super().__init__(fit_section.section(devices, changes, self.read_at, default))
 
 
 def fit(
@@ -42,7 +49,7 @@ def fit(
     devices: Sequence[str | DeviceSpec] = _DEVICES,
     batch: int = 1,
     *,
-    default: float | None = None,
+    default: float | None = 0.0,
     default_count: int | None = None,
 ) -> Fit:
     """Find out whether a program fits on GPUs, without a GPU and without computing values.
@@ -72,12 +79,14 @@ def fit(
             function that runs a step, which is then called twice. If it takes an argument, that is the batch size.
         devices: The GPUs, of ``cudalens.virtual.SPECS``.
         batch: The batch size to report.
-        default: The number that the program reads where a value is unknown, such as ``loss.item()``; None raises an
-            error that names the line.
+        default: The number that the program reads where a value is unknown, such as ``loss.item()``; the result names
+            these lines. Values are taken as finite: ``torch.isfinite(loss)`` is true. None raises an error that names
+            the line.
         default_count: The number of results of operators whose size depends on values (``nonzero``).
 
     Raises:
-        VirtualDeviceError: A device is unknown; a virtual device is active; or the program needs a value with `batch`.
+        VirtualDeviceError: A device is unknown; a virtual device is active; or the program needs a number of results
+            with `batch`, and there is no `default_count`.
         ValueError: `batch` is below 1, or `devices` is empty.
     """
     from cudalens.gpus.registry import parse_device
@@ -99,7 +108,7 @@ def fit(
     columns = ["device", "change", "saves_bytes", "total_bytes", "fits", "step_ns", "error"]
     rows = [{key: value for key, value in row.items() if key not in ("spec", "run")} for row in reports]
     frame = pd.DataFrame(rows).astype({"largest_batch": "Int64"})
-    return Fit(frame, pd.DataFrame(changes, columns=columns))
+    return Fit(frame, pd.DataFrame(changes, columns=columns), list(program.read_at), default or 0.0)
 
 
 def _report(program: Program, spec: DeviceSpec, batch: int) -> dict[str, Any]:

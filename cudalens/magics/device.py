@@ -71,11 +71,12 @@ class FitOptions(NoOptions):
         "--devices", metavar="LIST", help="Devices of `specs` (l4,a100,h100).", default="l4,a100,h100"
     )
     batch: int = number("--batch", "Batch size to report (1).", default=1)
-    default: float | None = option(
+    default: float = option(
         "--default",
         metavar="NUMBER",
         type=float,
-        help="What the program reads for unknown values, such as loss.item().",
+        help="What the program reads for unknown values, such as loss.item() (0).",
+        default=0.0,
     )
 
 

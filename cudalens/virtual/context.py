@@ -62,7 +62,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         values: Whether values are computed. False: operators compute sizes, strides and dtypes only. Small tensors that
             depend on known values only (sizes, positions, constants) keep their values.
         default: With ``values=False``, the number that the program reads where a value is unknown (``.item()``,
-            ``.cpu().numpy()``, a branch); None raises an error that names the line.
+            ``.cpu().numpy()``, a branch); ``torch.isfinite`` is then true. None raises an error that names the line.
         default_count: With ``values=False``, the number of results of operators whose size depends on values
             (``nonzero``, ``x[mask]``, ``unique``), at most the number of elements; None raises an error.
         measure_host: Whether the real time that the program takes between its calls of torch (Python code, waits for

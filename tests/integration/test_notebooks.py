@@ -253,6 +253,22 @@ def test_the_notebook_of_a_virtual_cluster_answers_each_question(tmp_path):
     assert cells[-1][1] == "tensor([1.5000, 2.5000, 3.5000, 4.5000])"
 
 
+def test_the_notebook_of_memory_needs_says_where_the_model_fits_and_the_promised_change_holds(tmp_path):
+    cells = executed("will-it-fit.ipynb", tmp_path)
+    answer = next(shown for source, shown in cells if source.startswith("found = cudalens.fit"))
+    fits = r"\[simulated\] A batch of 24 fits on 1 of 2 devices: h100 \(up to \d+\)\."
+    assert re.match(f"{fits} On l4 it fits with: checkpoint the blocks", answer)
+    assert "In[2]:43 (return loss.item()) got 0" in " ".join(answer.split())
+    promised = next(shown for source, shown in cells if "class Checkpointed" in source)
+    needs, saved = re.search(r"needs ([\d.]+) GiB, promised ([\d.]+) GiB", promised).groups()
+    assert needs == saved
+    memory = next(shown for source, shown in cells if source.startswith("%%cudamem"))
+    assert re.search(r"\[simulated: l4\] peak [\d.]+ GiB \(allocated\) at In\[2\]:\d+", memory)
+    others = next(shown for source, shown in cells if "batch_of_four" in source)
+    assert "The program fits on 4 of 4 devices" in others
+    assert re.search(r"h20 .*uncalibrated", others)
+
+
 def test_the_notebook_of_many_ranks_names_the_rank_with_the_larger_batches(tmp_path):
     cells = executed("many-ranks.ipynb", tmp_path)
     answer = next(shown for source, shown in cells if "ranks.summary()" in source)

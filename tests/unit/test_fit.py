@@ -12,7 +12,7 @@ from training_programs import LanguageModel
 import cudalens
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import SPECS
-from cudalens.virtual.fit.runs import largest, largest_beyond, quick_collections
+from cudalens.virtual.fit.runs import MAX_BATCH, largest, largest_beyond, quick_collections
 
 _THOROUGH = os.environ.get("CUDALENS_HYPOTHESIS") == "thorough"
 
@@ -171,6 +171,10 @@ def test_the_search_crosses_batches_that_are_more_fragmented(guess):
     assert largest_beyond(fits, lambda batch: batch <= 96, largest(fits, guess)) == 94
 
 
+def test_the_search_ends_where_every_batch_fits():
+    assert largest_beyond(lambda batch: True, lambda batch: True, largest(lambda batch: True, 5)) == MAX_BATCH
+
+
 def _linear(batch):
     model = nn.Linear(8192, 8192, bias=False, device="cuda")
     x = torch.randn(batch * 256, 8192, device="cuda")
@@ -244,13 +248,54 @@ def test_a_program_without_a_batch_has_no_largest_batch():
     assert found.devices["fits"].item()
 
 
-def test_a_value_that_the_program_reads_needs_a_default():
+def test_a_value_that_the_program_reads_is_zero_and_its_line_is_named():
+    losses = []
+
+    def step():
+        losses.append(torch.randn(10, device="cuda").sum().item())  # read here
+
+    found = cudalens.fit(step, devices=["t4"])
+    assert found.devices["fits"].item()
+    assert set(losses) == {0.0}
+    ((place, text),) = found.read_at
+    assert place.startswith(f"{__file__}:")
+    assert text.endswith("# read here")
+    assert "test_fit.py:" in str(found)
+    assert "got 0" in str(found)
+    cudalens.fit(step, devices=["t4"], default=2.5)
+    assert losses[-1] == 2.5
+
+
+def test_a_program_that_reads_nothing_has_no_line_of_reads(small):
+    assert small.read_at == []
+    assert "No values are computed" not in str(small)
+
+
+def test_a_value_that_the_program_reads_is_an_error_without_a_default():
     def step():
         return torch.randn(10, device="cuda").sum().item()
 
     with pytest.raises(VirtualDeviceError, match=r"line \d+ .*sum\(\)\.item"):
-        cudalens.fit(step, devices=["t4"])
-    assert cudalens.fit(step, devices=["t4"], default=0.0).devices["fits"].item()
+        cudalens.fit(step, devices=["t4"], default=None)
+
+
+@pytest.mark.parametrize(
+    "is_bad",
+    [
+        lambda x: not torch.isfinite(x).all(),
+        lambda x: torch.isnan(x).any(),
+        lambda x: not (~torch.isnan(x)).all(),
+        lambda x: torch.isinf(x).any() or (x != x).any(),
+        lambda x: not torch.isfinite(x.sum()),
+    ],
+)
+def test_a_program_that_looks_for_nan_takes_the_branch_of_a_real_run(is_bad):
+    def step():
+        x = torch.randn(4, 1 << 16, device="cuda") * 2
+        if is_bad(x):
+            raise ValueError("the loss is not finite")
+
+    assert cudalens.fit(step, devices=["t4"]).devices["fits"].item()
 
 
 def test_arguments_that_are_not_valid():
@@ -269,7 +314,7 @@ def test_the_search_keeps_what_it_found_where_a_larger_batch_reads_an_unknown_va
             x = x * 2
         return (x * 2).sum()
 
-    found = cudalens.fit(program, devices=["l4"], batch=4)
+    found = cudalens.fit(program, devices=["l4"], batch=4, default=None)
     (row,) = found.devices.to_dict("records")
     assert 4 <= row["largest_batch"] <= 500
     assert f"{__file__}, line" in row["stopped_by"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pandas as pd
@@ -11,32 +12,48 @@ from cudalens.views.sections.model import Block, Column, Note, Row, Section, Tab
 
 _CSS: Final = "cf"
 _NAME: Final = "fit"
+_MOST_LINES: Final = 3
 _CATEGORIES: Final = ("parameters", "gradients", "optimizer", "activations", "temporary", "cache", "context")
 
 
-def section(devices: pd.DataFrame, changes: pd.DataFrame) -> Section:
-    """Return the answer, a table of the devices, one of the memory at the peak, one of the changes."""
+def section(
+    devices: pd.DataFrame, changes: pd.DataFrame, read_at: Sequence[tuple[str, str]], default: float
+) -> Section:
+    """Return the answer, a table of the devices, one of the memory at the peak, one of the changes.
+
+    Args:
+        devices: As `Fit.devices`.
+        changes: As `Fit.changes`.
+        read_at: Places and texts of the lines that read a value that is not known.
+        default: What they read.
+    """
     rows = devices.to_dict("records")
     blocks: list[Block] = [_answers(rows), _memory(rows)]
     if len(changes):
         blocks.append(_changes(changes.to_dict("records")))
+    if read_at:
+        blocks.append(Note(_assumption(read_at, default)))
     blocks += [Note(stop) for stop in dict.fromkeys(_stop(row) for row in rows if row["stopped_by"])]
     blocks.append(
         Note("Simulated: no GPU was used. Times are predicted; their error is that of the kernels' families.")
     )
-    return Section(_NAME, _CSS, verdict=verdict(devices), badge="simulated", blocks=tuple(blocks))
+    return Section(_NAME, _CSS, verdict=verdict(devices, changes), badge="simulated", blocks=tuple(blocks))
 
 
-def verdict(devices: pd.DataFrame) -> str:
-    """Return the answer in one line: on which devices it fits, and the largest batch."""
+def verdict(devices: pd.DataFrame, changes: pd.DataFrame) -> str:
+    """Return the answer in one line: where it fits, the largest batch, and what would make it fit elsewhere."""
     rows = devices.to_dict("records")
-    batch = units.count(int(rows[0]["batch"]))
+    takes_batch = not bool(devices["largest_batch"].isna().all())
+    what = f"A batch of {units.count(int(rows[0]['batch']))}" if takes_batch else "The program"
     fitting = [row for row in rows if row["fits"]]
-    if not fitting:
+    if fitting:
+        named = ", ".join(f"{row['device']}{_up_to(row)}" for row in fitting)
+        answer = f"{what} fits on {len(fitting)} of {units.plural(len(rows), 'device')}: {named}."
+    else:
         least = min(int(row["total_bytes"]) for row in rows)
-        return f"A batch of {batch} fits on none of these devices: it needs {units.size(least)}."
-    named = ", ".join(f"{row['device']}{_up_to(row)}" for row in fitting)
-    return f"A batch of {batch} fits on {len(fitting)} of {units.plural(len(rows), 'device')}: {named}."
+        answer = f"{what} fits on none of these devices: it needs {units.size(least)}."
+    helping = changes[changes["fits"].astype(bool)].drop_duplicates("device")
+    return answer + "".join(f" On {row.device} it fits with: {row.change}." for row in helping.itertuples())
 
 
 def _up_to(row: dict[Any, Any]) -> str:
@@ -44,6 +61,17 @@ def _up_to(row: dict[Any, Any]) -> str:
         return ""
     words = "at least up to" if row["stopped_by"] else "up to"
     return f" ({words} {units.count(int(row['largest_batch']))})"
+
+
+def _assumption(read_at: Sequence[tuple[str, str]], default: float) -> str:
+    """Return which lines read values that were not computed, and what they got."""
+    lines = [f"{units.short_place(place)} ({text})" if text else units.short_place(place) for place, text in read_at]
+    shown = ", ".join(lines[:_MOST_LINES])
+    more = f" and {units.plural(len(lines) - _MOST_LINES, 'other line')}" if len(lines) > _MOST_LINES else ""
+    return (
+        f"No values are computed: {shown}{more} got {default:g}. If the program takes another branch on a real GPU, "
+        "give the value before that line: cudalens.virtual.assume(tensor, value)."
+    )
 
 
 def _stop(row: dict[Any, Any]) -> str:

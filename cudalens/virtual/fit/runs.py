@@ -16,6 +16,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook, register_m
 from torch.optim import optimizer as optimizers
 from torch.utils.checkpoint import checkpoint
 
+from cudalens.device.stacks import file_label
 from cudalens.gpus.registry import DeviceSpec
 from cudalens.virtual.context import device
 from cudalens.virtual.dispatch.mode import DispatchMode
@@ -77,10 +78,15 @@ class Program:
             a function that runs a step.
         default: The number that it reads for unknown values.
         default_count: The number of results of operators whose size depends on values.
+
+    Attributes:
+        takes_batch: Whether it takes a batch size.
+        read_at: The user's lines that read `default`: place and text, in their order, each once.
     """
 
     def __init__(self, step: Callable[..., Any], default: float | None, default_count: int | None) -> None:
         self._step, self._default, self._default_count = step, default, default_count
+        self.read_at: dict[tuple[str, str], None] = {}
         self.takes_batch = bool(inspect.signature(step).parameters)
 
     def run_within(self, spec: DeviceSpec, batch: int, change: AbstractContextManager[Any] | None = None) -> Run | None:
@@ -99,9 +105,11 @@ class Program:
         try:
             with device(spec, values=False, default=self._default, default_count=self._default_count) as on:
                 assert on.gpus is not None
+                assert on.gpus.shapes is not None
                 usage = Usage(on.gpus)
                 with usage.observed(), change:
                     step_ns, kernels = self._steps(on.gpus.machine, batch)
+                self.read_at |= on.gpus.shapes.defaults.read_at
                 stats = torch.cuda.memory_stats()
                 return Run(
                     stats["requested_bytes.all.peak"],
@@ -257,7 +265,7 @@ def largest_beyond(fits: Callable[[int], bool], may_fit: Callable[[int], bool], 
     """
     while True:
         top = found
-        while top - found < _MOST_BEYOND and may_fit(top + 1):
+        while top < min(found + _MOST_BEYOND, MAX_BATCH) and may_fit(top + 1):
             top += 1
         better = next((size for size in range(top, found, -1) if fits(size)), found)
         if better == found:
@@ -385,7 +393,7 @@ def _position() -> tuple[str, str]:
         if found.f_code is _EXECUTE and not operator:
             operator = str(found.f_locals["func"]._schema.name)
         found = found.f_back
-    return (f"{found.f_code.co_filename}:{found.f_lineno}" if found is not None else ""), operator
+    return (f"{file_label(found.f_code.co_filename)}:{found.f_lineno}" if found is not None else ""), operator
 
 
 # Changes that save memory, applied to a program while it runs: checkpoints, bfloat16, other optimizers.

@@ -85,6 +85,8 @@ class Shapes:
         if is_known and is_computable and _is_small(tensors) and _is_small_result(recipe, tensors):
             return func(*args, **kwargs)
         value = storage.result_of(func, _short(func), args, kwargs, tensors) if is_computable else None
+        if value is None and is_computable and self.defaults.value is not None:
+            value = storage.result_if_finite(_short(func), args)
         out = recipe.make(tensors)
         for tensor in written(func, args, kwargs):  # after it, because it resizes an empty ``out=``
             forget(tensor)

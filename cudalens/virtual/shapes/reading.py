@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import linecache
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from cudalens.device.stacks import file_label
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.dispatch.dispatch_utils import below_modes
 from cudalens.virtual.shapes import storage as uniform
@@ -86,10 +87,12 @@ class Defaults:
     Attributes:
         value: A number; None raises an error.
         num_rows: The number of results of an operator whose size depends on values; None raises an error.
+        read_at: The user's lines that read `value`: place (``train.py:12``) and text, in their order, each once.
     """
 
     value: float | None = None
     num_rows: int | None = None
+    read_at: dict[tuple[str, str], None] = field(default_factory=dict)
 
     def number(self, what: str) -> float:
         """Return the default number.
@@ -99,6 +102,8 @@ class Defaults:
         """
         if self.value is None:
             raise value_error(what)
+        path, line, text = _users_line()
+        self.read_at.setdefault((f"{path}:{line}", text))
         return self.value
 
     def count(self, what: str) -> int:
@@ -134,12 +139,19 @@ def describe(tensor: torch.Tensor) -> str:
 
 
 def _where() -> str:
-    """Return the user's line: `` at train.py, line 12 (print(loss.item()))``."""
+    """Return the user's line in words: `` at train.py, line 12 (print(loss.item()))``; nothing without one."""
+    path, line, text = _users_line()
+    if not path:
+        return ""
+    return f" at {path}, line {line}" + (f" ({text})" if text else "")
+
+
+def _users_line() -> tuple[str, int, str]:
+    """Return the file (``In[3]`` for a cell), number and text of the user's line; an empty file without one."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None:
-        return ""
+        return "", 0, ""
     path, line = frame.f_code.co_filename, frame.f_lineno
-    text = linecache.getline(path, line, frame.f_globals).strip()
-    return f" at {path}, line {line}" + (f" ({text})" if text else "")
+    return file_label(path), line, linecache.getline(path, line, frame.f_globals).strip()

@@ -6,6 +6,7 @@ composite operators. Their data pointer is null, and torch raises an error where
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -178,3 +179,23 @@ def result_of(
         return None
     results = list(tensors_among([out]))
     return results[0].reshape(-1)[0].clone() if len(results) == 1 and results[0].numel() == 1 else None
+
+
+def result_if_finite(name: str, args: tuple[Any, ...]) -> torch.Tensor | None:
+    """Return what an operator that looks for infinite values or NaN finds where there are none; None of others.
+
+    ``torch.isfinite(x)`` is ``(x == x) * (abs(x) != inf)``.
+
+    Args:
+        name: The operator's name without namespace and overload.
+        args: Its arguments.
+    """
+    if name in ("isnan", "isinf", "isposinf", "isneginf"):
+        return torch.tensor(False)
+    is_with_itself = len(args) > 1 and args[0] is args[1]
+    is_with_infinity = len(args) > 1 and isinstance(args[1], float) and math.isinf(args[1])
+    if name in ("eq", "ne") and is_with_itself:
+        return torch.tensor(name == "eq")
+    if name in ("eq", "ne") and is_with_infinity:
+        return torch.tensor(name == "ne")
+    return None

@@ -67,6 +67,7 @@ INSTALL: Final[Sequence[Part]] = (
     fused_layers.install,
     attention.install,
     fused_layers.install_rms_norm,
+    fused_layers.install_softmax,
     storages.install_legacy_types,
     autograd.install,
     rng.install,

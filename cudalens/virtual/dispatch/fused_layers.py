@@ -1,4 +1,4 @@
-"""Dropout and RMS norm as on a GPU: one kernel each, where the CPU runs several operators.
+"""Dropout, RMS norm and softmax of half precision as on a GPU: one kernel each, where the CPU runs several operators.
 
 ``torch.dropout`` is composite: for CUDA tensors it calls ``native_dropout``, for CPU tensors several operators that
 save one float per element for backward (ATen/native/Dropout.cpp). torch's C++ takes tensors of a virtual device for CPU
@@ -147,3 +147,67 @@ def _computed(input: Tensor) -> Tensor:
 
 def _normalized_dims(input: Tensor, normalized_shape: Sequence[int]) -> list[int]:
     return list(range(input.dim() - len(normalized_shape), input.dim()))
+
+
+# Softmax of float16 with a result in float32, as autocast asks for: one kernel without a float32 copy of the input.
+#
+# ``softmax(x, dim, dtype)`` is composite: for CUDA tensors of float16 it calls ``_softmax`` with ``half_to_float``, for
+# others it converts the input first (ATen/native/SoftMax.cpp). The values are those of the conversion.
+
+_COMPOSITE: Final = torch._C.DispatchKey.CompositeImplicitAutograd
+
+
+def install_softmax(patches: Patches, gpus: Gpus) -> None:
+    """Make softmax and log-softmax of a float16 tensor of the device convert within their kernel."""
+    kernels = {func.name().removeprefix("aten::"): kernel for func, kernel in COMPOSITES.items()}
+    register_kernels(patches, "AutogradCPU", kernels)
+
+
+def _softmax(input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
+    """As ``torch.softmax``."""
+    if _converts_in_kernel(input, dtype):
+        return _aten._softmax.default(input, dim, True)
+    return _aten.softmax.int._op_dk(_COMPOSITE, input, dim, dtype)
+
+
+def _log_softmax(input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
+    """As ``torch.log_softmax``."""
+    if _converts_in_kernel(input, dtype):
+        return _aten._log_softmax.default(input, dim, True)
+    return _aten.log_softmax.int._op_dk(_COMPOSITE, input, dim, dtype)
+
+
+def _converts_in_kernel(input: Tensor, dtype: torch.dtype | None) -> bool:
+    """The condition of ATen/native/SoftMax.cpp, for a tensor of the device instead of a CUDA tensor."""
+    is_half = input.dtype is torch.float16 and dtype is torch.float32
+    return is_half and residence_of(input) is not None and not any(getattr(input, "names", ()))
+
+
+#: What a composite operator is run as: by its kernel for autograd, and in inference mode, which has none.
+COMPOSITES: Final[dict[Any, Callable[..., Tensor]]] = {_aten.softmax.int: _softmax, _aten.log_softmax.int: _log_softmax}
+
+
+class Softmax(Replacement):
+    """Computes ``_softmax`` or ``_log_softmax``, also with ``half_to_float``, which the CPU lacks."""
+
+    def __call__(self, input: Tensor, dim: int, half_to_float: bool) -> Tensor:
+        """Compute the values."""
+        return self._func(input.float() if half_to_float else input, dim, False)
+
+
+class SoftmaxBackward(Replacement):
+    """Computes the gradient of `Softmax`, in the dtype of its input."""
+
+    def __call__(self, grad: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+        """Compute the values."""
+        return self._func(grad, output, dim, output.dtype).to(input_dtype)
+
+
+REPLACEMENTS.update(
+    {
+        "_softmax": Softmax(_aten._softmax.default),
+        "_log_softmax": Softmax(_aten._log_softmax.default),
+        "_softmax_backward_data": SoftmaxBackward(_aten._softmax_backward_data.default),
+        "_log_softmax_backward_data": SoftmaxBackward(_aten._log_softmax_backward_data.default),
+    }
+)

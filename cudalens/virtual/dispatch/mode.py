@@ -14,6 +14,7 @@ from cudalens.device.index_masks import waits_for_mask
 from cudalens.device.modes import has_own_dispatch, is_faking
 from cudalens.virtual.allocator import Block
 from cudalens.virtual.dispatch import kernels, refusals
+from cudalens.virtual.dispatch.fused_layers import COMPOSITES
 from cudalens.virtual.dispatch.mixed_devices import adopt_or_raise, adopt_target, check_out, locate
 from cudalens.virtual.dispatch.plans import (
     Plan,
@@ -113,7 +114,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Run a composite operator as its parts; autograd decomposes it first, except in inference mode."""
         torch._C._push_on_torch_dispatch_stack(self)
         try:
-            return func.decompose(*args, **kwargs)
+            return COMPOSITES.get(func, func.decompose)(*args, **kwargs)
         finally:
             torch._C._pop_torch_dispatch_stack(None)
 

@@ -109,6 +109,32 @@ def a_result_that_is_changed_after_the_backward_of_another_raises(m: GraphManage
 
 
 @scenario
+def parameters_of_one_result_are_stepped_before_the_backward_of_another(m: GraphManager) -> None:
+    """As an actor and a critic are trained; a parameter that the second backward needs is an error."""
+
+    def train(wrap: Any, late: bool) -> list[Any]:
+        torch.manual_seed(0)
+        actor, critic = (nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 1)).cuda() for _ in range(2))
+        losses, found = wrap(lambda x: (actor(x).mean(), critic(x).pow(2).mean())), []
+        for n in range(6):
+            first, second = losses(values() + n)
+            for loss, module in ((first, critic if late else actor), (second, critic)):
+                try:
+                    loss.backward()
+                except RuntimeError as error:
+                    found.append("modified by an inplace operation" in str(error))
+                with torch.no_grad():
+                    for parameter in module.parameters():
+                        parameter.mul_(0.9)
+                found.append([None if p.grad is None else p.grad.tolist() for p in module.parameters()])
+        return found
+
+    for late in (False, True):
+        assert train(m.wrap, late) == train(lambda function: function, late)
+    assert any(function.counts.replays for function in m.functions)
+
+
+@scenario
 def a_second_backward_through_a_shared_saved_tensor_raises(m: GraphManager) -> None:
     for order in [(0, 1), (1, 0)]:
         _compare_backwards(m, True, order)

@@ -32,16 +32,8 @@ def names_of(body: Sequence[ast.stmt]) -> Names:
     return Names(frozenset(flow.read), frozenset(flow.needed), frozenset(flow.assigned), frozenset(flow.written))
 
 
-_SCOPES = (
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.ClassDef,
-    ast.Lambda,
-    ast.ListComp,
-    ast.SetComp,
-    ast.DictComp,
-    ast.GeneratorExp,
-)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, *_COMPREHENSIONS)
 
 
 class _Flow(ast.NodeVisitor):
@@ -85,9 +77,11 @@ class _Flow(ast.NodeVisitor):
         self.visit(node.test)
         self.branches([*node.body, *node.orelse], [])
 
-    def visit_Try(self, node: ast.Try) -> None:
+    def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
         self.branches([*node.body, *node.orelse], *([handler] for handler in node.handlers), [])
         self.block(node.finalbody)
+
+    visit_TryStar = visit_Try  # noqa: N815
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler | ast.MatchAs) -> None:
         self.bind_all([node.name])
@@ -124,6 +118,10 @@ class _Flow(ast.NodeVisitor):
     def visit_MatchStar(self, node: ast.MatchStar) -> None:
         self.bind_all([node.name])
 
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
+        self.bind_all([node.rest])
+        self.generic_visit(node)
+
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
             self.use(node.id)
@@ -139,9 +137,19 @@ class _Flow(ast.NodeVisitor):
             super().visit(node)
 
     def inner(self, node: ast.AST) -> None:
-        bound = {n.arg for n in ast.walk(node) if isinstance(n, ast.arg)}
-        names = [n for n in ast.walk(node) if isinstance(n, ast.Name)]
+        parts = list(ast.walk(node))
+        if isinstance(node, _COMPREHENSIONS):
+            first = node.generators[0].iter  # evaluated outside: ``[x for x in x]``
+            self.visit(first)
+            outside = set(ast.walk(first))
+            parts = [part for part in parts if part not in outside]
+        bound = {n.arg for n in parts if isinstance(n, ast.arg)}
+        names = [n for n in parts if isinstance(n, ast.Name)]
         bound |= {n.id for n in names if not isinstance(n.ctx, ast.Load)}
+        if isinstance(node, _COMPREHENSIONS):  # ``[y := x for x in xs]`` binds y around it, unless xs is empty
+            bound_outside = {n.target.id for n in parts if isinstance(n, ast.NamedExpr)}
+            self.assigned |= bound_outside
+            bound -= bound_outside
         for name in names:
             if isinstance(name.ctx, ast.Load) and name.id not in bound:
                 self.use(name.id)

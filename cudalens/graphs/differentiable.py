@@ -118,6 +118,7 @@ class _Replayed(torch.autograd.Function):
         ctx.tree, ctx.node, ctx.positions = call.tree, call.node, call.positions
         ctx.versions, ctx.owners, ctx.arguments = call.versions, call.owners, call.arguments
         ctx.eager = call.eager
+        ctx.kept, ctx.freed = None, set()
         results = tuple(result.detach() for result in call.results)
         call.results, call.saved = [], []
         return results
@@ -134,20 +135,49 @@ class _Replayed(torch.autograd.Function):
 
     @staticmethod
     def _run(ctx: Any, grads: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
-        for tensor, version in zip(ctx.node.derivative.saved.outside.values(), ctx.versions, strict=True):
-            check_version(tensor, version)
+        derivative, given = ctx.node.derivative, _Replayed._given_parts(ctx, grads)
+        outside = zip(derivative.saved.outside.values(), ctx.versions, derivative.parts_outside, strict=True)
+        for tensor, version, parts in outside:
+            if not parts.isdisjoint(given):  # another part may have had its backward, and an optimizer its step
+                check_version(tensor, version)
         for argument in ctx.arguments:
             argument.check(ctx.node.variant.function.name)
-        saved = ctx.saved_tensors
+        saved = _Replayed._saved(ctx, given)
         copies = [copy for argument in ctx.arguments for copy in argument.copies(saved)]
         copying.copy_all([target for target, _ in copies], [source for _, source in copies])
         ctx.tree.own_gradients(ctx.owners)
         leaves = [*saved, *(grad for grad in grads if grad is not None)]
-        given = {position for position, grad in zip(ctx.positions, grads, strict=True) if grad is not None}
-        found = ctx.tree.run_backward(ctx.node, given, leaves)
+        positions = {position for position, grad in zip(ctx.positions, grads, strict=True) if grad is not None}
+        found = ctx.tree.run_backward(ctx.node, positions, leaves)
         if ctx.eager is not None:
             found = ctx.eager.compare(ctx.node, grads, found)
         return [grad if is_needed else None for grad, is_needed in zip(found, ctx.needs_input_grad[1:], strict=True)]
+
+    @staticmethod
+    def _given_parts(ctx: Any, grads: Sequence[torch.Tensor | None]) -> set[int]:
+        """The parts of the results that are differentiated (`Derivative.parts`)."""
+        parts = ctx.node.derivative.parts
+        return {parts[position] for position, grad in zip(ctx.positions, grads, strict=True) if grad is not None}
+
+    @staticmethod
+    def _saved(ctx: Any, given: set[int]) -> Sequence[torch.Tensor]:
+        """What the forward saved. A backward frees it, unless a part of the results has had no backward yet."""
+        parts = ctx.node.derivative.parts
+        try:
+            saved = ctx.saved_tensors
+            ctx.freed = set()
+        except RuntimeError:
+            if ctx.kept is None or given & ctx.freed:
+                raise
+            saved = None
+        if saved is None:
+            saved = [tensor for tensor, _ in ctx.kept]
+            for tensor, version in ctx.kept:
+                check_version(tensor, version)
+        ctx.freed |= given
+        is_last = ctx.freed.issuperset(parts[position] for position in ctx.positions)
+        ctx.kept = None if is_last else [(tensor, version_of(tensor)) for tensor in saved]
+        return saved
 
 
 def attach(

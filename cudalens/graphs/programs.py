@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, Protocol
 
 import torch
@@ -193,6 +194,9 @@ class Derivative:
         leaves: Positions of those leaves.
         externals: Those tensors.
         names: Where the program holds each; None where that was not found.
+        parts: A number for each of `roots`: results of different parts share no saved tensors, so that autograd
+            differentiates one after a backward of another has freed what its part saved.
+        parts_outside: For each tensor from outside that was saved (`SavedTensors.outside`), the parts that saved it.
     """
 
     saved: SavedTensors
@@ -201,6 +205,8 @@ class Derivative:
     leaves: list[int]
     externals: list[torch.Tensor]
     names: list[Name | None] = field(default_factory=list)
+    parts: list[int] = field(default_factory=list)
+    parts_outside: list[set[int]] = field(default_factory=list)
 
     def inputs(self) -> list[torch.Tensor]:
         """The tensors from outside of this call."""
@@ -246,7 +252,10 @@ class Training(Inference):
             outputs = super().run(leaves, observer)
         roots = [None if _is_new_leaf(output) else _edge(output) for output in outputs]
         externals = [e.tensor for e in observer.externals.values() if e.tensor.requires_grad]
-        self.derivative = Derivative(saved, roots, [*edges, *map(_edge, externals)], positions, externals)
+        ends = [*edges, *map(_edge, externals)]
+        parts, nodes = _parts(roots, ends)
+        self.derivative = Derivative(saved, roots, ends, positions, externals, parts=parts)
+        self.derivative.parts_outside = _parts_outside(list(saved.outside.values()), parts, nodes)
         return outputs + saved.take(self._name)
 
     def _start(self, leaves: list[Any]) -> tuple[list[int], list[Any]]:
@@ -277,6 +286,56 @@ def _edge(output: Any) -> Any:
     if not isinstance(output, torch.Tensor) or not output.requires_grad:
         return None
     return torch.autograd.graph.get_gradient_edge(output)
+
+
+def _parts(roots: Sequence[Any], ends: Sequence[Any]) -> tuple[list[int], dict[Any, int]]:
+    """Number the results so that those with a common node that saved tensors have the same number.
+
+    Returns:
+        The numbers, and the nodes that saved tensors, each with the position of a result.
+    """
+    outside = {edge.node for edge in ends}
+    part_of: dict[Any, int] = {}
+    parts = list(range(len(roots)))
+    for number, root in enumerate(roots):
+        waiting, seen = [] if root is None else [root.node], set(outside)
+        while waiting:
+            node = waiting.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            waiting += [following for following, _ in node.next_functions]
+            kind: Any = type(node)
+            if _saves_tensors(kind) and (other := part_of.setdefault(node, number)) != number:
+                same = parts[number]
+                parts = [parts[other] if part == same else part for part in parts]
+    return parts, part_of
+
+
+def _parts_outside(tensors: Sequence[torch.Tensor], parts: list[int], nodes: dict[Any, int]) -> list[set[int]]:
+    """The parts in which nodes saved each of these tensors; all of them if there is one part."""
+    every = {parts[position] for position in nodes.values()}
+    if len(every) < 2:
+        return [every for _ in tensors]
+    found: list[set[int]] = [set() for _ in tensors]
+    storages = [storage_id(tensor) for tensor in tensors]
+    for node, position in nodes.items():
+        names = (name for name in dir(node) if name.startswith("_saved_"))
+        try:
+            values = [*(getattr(node, name) for name in names), *getattr(node, "saved_tensors", ())]
+        except RuntimeError:  # the function has run this part's backward itself
+            values = list(tensors)
+        saved = {storage_id(leaf) for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor)}
+        for storage, parts_of in zip(storages, found, strict=True):
+            if storage in saved:
+                parts_of.add(parts[position])
+    return [parts_of or every for parts_of in found]
+
+
+@cache
+def _saves_tensors(kind: Any) -> bool:
+    """Whether nodes of this class can save tensors."""
+    return any(name.startswith("_raw_saved_") for name in dir(kind))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
@@ -55,6 +55,9 @@ WHYS: Final[Mapping[str, Why]] = {
         "set ast_node_interactivity.",
     ),
     "class": Why("DEFINES_CLASS", "defines a class, and each run would define a new one", _ALONE),
+    "function": Why(
+        "DEFINES_FUNCTION", "keeps a function that reads variables of the cell when it is called later", _ALONE
+    ),
     "device": Why("NO_DEVICE", "runs where there is no CUDA device", "`%cudadevice virtual h100` models one."),
     "wrote": Why("PRINTS", "printed something while it warmed up, which a replay does not", _ALONE),
 }
@@ -87,7 +90,8 @@ def rewritten(body: list[ast.stmt], run: str, shell: Any, name: str | None = Non
     names = names_of(cell)
     if decorated_in(shell.user_ns, names.read):
         return body
-    if (found := _refusal(cell, run, shell)) is not None:
+    variables = names.assigned | set(_given(names, shell))
+    if (found := _refusal(cell, run, shell, variables)) is not None:
         key, line = found
         return [statement_at(f"{run}.refuse({key!r}, {line})", body[0]), *body]
     return _as_function(cell, run, names, shell, has_value=kept is not None)
@@ -95,10 +99,7 @@ def rewritten(body: list[ast.stmt], run: str, shell: Any, name: str | None = Non
 
 def _as_function(body: list[ast.stmt], run: str, names: Names, shell: Any, *, has_value: bool) -> list[ast.stmt]:
     """A function of the statements and its call; with `has_value` the function returns the last expression's value."""
-    given = sorted(name for name in names.needed if name in shell.user_ns and not name.startswith("_"))
-    # A tensor that is written in place is looked up by name, unless it is local, so that the user's tensor is written.
-    given = [name for name in given if name not in names.written or name in names.assigned]
-    given = [name for name in given if name in names.assigned or is_value(shell.user_ns[name])]
+    given = _given(names, shell)
     parameters = ", ".join(f"{name}=None" for name in given)
     assigned, why_once = sorted(names.assigned), _why_once(body, names)
     *rest, last = body
@@ -119,6 +120,14 @@ def _as_function(body: list[ast.stmt], run: str, names: Names, shell: Any, *, ha
     return [function, call]
 
 
+def _given(names: Names, shell: Any) -> list[str]:
+    """Return the names whose values are arguments of the function."""
+    given = sorted(name for name in names.needed if name in shell.user_ns and not name.startswith("_"))
+    # A tensor that is written in place is looked up by name, unless it is local, so that the user's tensor is written.
+    given = [name for name in given if name not in names.written or name in names.assigned]
+    return [name for name in given if name in names.assigned or is_value(shell.user_ns[name])]
+
+
 def is_value(thing: Any) -> bool:
     """Return whether a variable is data of a cell and not code: no function, class or module."""
     return not callable(thing) and not isinstance(thing, type(ast))
@@ -133,23 +142,68 @@ def _kept_value(last: ast.stmt, run: str) -> ast.expr | None:
     return last.value if is_ours else None
 
 
-def _refusal(body: Sequence[ast.stmt], run: str, shell: Any) -> tuple[str, int] | None:
-    """Why a cell is not rewritten (a key of `WHYS`), and the line that is the reason."""
+def _refusal(body: Sequence[ast.stmt], run: str, shell: Any, variables: Container[str]) -> tuple[str, int] | None:
+    """Why a cell is not rewritten (a key of `WHYS`), and the line that is the reason.
+
+    Args:
+        body: The statements.
+        run: Name of the variable of the run.
+        shell: The shell.
+        variables: Names that would be local to the function.
+    """
     if shell.ast_node_interactivity in ("all", "none"):
         return "mode", body[0].lineno
     for statement in body:
         for node in ast.walk(statement):
             if (key := _refused(node, run, shell)) is not None:
                 return key, getattr(node, "lineno", statement.lineno)
-        if isinstance(statement, ast.ClassDef | ast.AsyncFunctionDef):
-            return "class" if isinstance(statement, ast.ClassDef) else "awaits", statement.lineno
+        for function in _kept_functions(statement):
+            if any(isinstance(node, ast.Name) and node.id in variables for node in ast.walk(function)):
+                return "function", function.lineno
     return None
+
+
+#: Functions that call a function or use up an iterator among their arguments before they return.
+_USING_UP: Final = frozenset(
+    {"sorted", "min", "max", "sum", "any", "all", "list", "tuple", "set", "frozenset", "dict", "join", "sort"}
+    | {"reduce", "tree_map", "tree_map_only"}
+)
+
+
+def _kept_functions(node: ast.AST, *, is_used_up: bool = False) -> Iterator[ast.expr | ast.stmt]:
+    """Return functions and generators in a statement that may still exist after it: a call of one would read variables.
+
+    In a notebook such a function reads the names of the notebook as they are then; in a function around the cell, they
+    are what the cell left.
+
+    Args:
+        node: The statement, or a part of it.
+        is_used_up: Whether what is around the part calls or iterates over its value at once.
+    """
+    if isinstance(node, ast.FunctionDef):
+        yield node
+        return
+    if isinstance(node, ast.Lambda | ast.GeneratorExp) and not is_used_up:
+        yield node
+    for child in ast.iter_child_nodes(node):
+        match node:
+            case ast.Call(func=function):
+                name = _called(function).lstrip(".")
+                is_item = name == "dict" and isinstance(child, ast.keyword)  # dict(call=lambda: ...)
+                is_used = child is function or ((is_used_up or name in _USING_UP) and not is_item)
+            case ast.For(iter=iterated) | ast.comprehension(iter=iterated):
+                is_used = child is iterated
+            case _:
+                is_used = is_used_up and isinstance(node, ast.keyword | ast.Starred)
+        yield from _kept_functions(child, is_used_up=is_used)
 
 
 def _refused(node: ast.AST, run: str, shell: Any) -> str | None:
     match node:
-        case ast.Await() | ast.AsyncFor() | ast.AsyncWith():
+        case ast.Await() | ast.AsyncFor() | ast.AsyncWith() | ast.AsyncFunctionDef():
             return "awaits"
+        case ast.ClassDef():
+            return "class"
         case ast.Global() | ast.Nonlocal() | ast.Delete():
             return "scope"
         case ast.ImportFrom() if any(alias.name == "*" for alias in node.names):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,6 +20,9 @@ from cudalens.frames import Trace
 
 #: Share of the change that a part has to explain.
 _LEAST_PART: Final = 0.2
+#: The step times of the two recordings differ at least and at most by this multiple of the change.
+_LEAST_RECORDED: Final = 0.5
+_MOST_RECORDED: Final = 2.0
 #: Relative change of a size or a clock that is a cause.
 _LEAST_SHARE: Final = 0.04
 _MOST: Final = 4
@@ -65,9 +68,12 @@ def causes(before: Before, after: Before) -> list[Cause]:
     """Causes of the change from `before` to `after`, the most likely first.
 
     Causes that were counted (retries of the allocator, added synchronisations) precede parts of the step, which only
-    say where the time goes. A part is a cause if it explains a fifth of the change.
+    say where the time goes. A part is a cause if it explains a fifth of the change. Recordings whose own steps differ
+    by another amount (one of the first steps, or of steps after a further change) do not say what this change is.
     """
     delta = after.step_ns - before.step_ns
+    if not _have_recorded(before, after, delta):
+        before, after = replace(before, trace=None), replace(after, trace=None)
     parts = _part_deltas(before, after)
     found = [
         *_retries(before, after, delta),
@@ -81,6 +87,14 @@ def causes(before: Before, after: Before) -> list[Cause]:
 
 def _explains(part: float, delta: float) -> bool:
     return part / delta >= _LEAST_PART if delta else False
+
+
+def _have_recorded(before: Before, after: Before, delta: float) -> bool:
+    """Return whether the steps of the recordings differ by about the change."""
+    if before.trace is None or after.trace is None or not delta:
+        return False
+    recorded = sum(step_parts(after.trace).values()) - sum(step_parts(before.trace).values())
+    return _LEAST_RECORDED <= recorded / delta <= _MOST_RECORDED
 
 
 def _part_deltas(before: Before, after: Before) -> dict[str, float]:

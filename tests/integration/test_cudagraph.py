@@ -177,6 +177,8 @@ def test_checks_are_in_the_verdict(cuda):
         ("y = x + 1\nt = time.time()", "reads the clock", 3),
         ("z = 1\ny = x + 1\ndel z", "changes the notebook's names", 4),
         ("class A:\n    pass\ny = x + 1", "defines a class", 2),
+        ("if True:\n    class A:\n        pass\ny = x + 1", "defines a class", 3),
+        ("y = x + 1\nf = lambda t: t * y", "keeps a function", 3),
     ],
 )
 def test_cells_that_are_more_than_a_computation_run_and_state_why(cuda, cell, reason, line):
@@ -185,8 +187,45 @@ def test_cells_that_are_more_than_a_computation_run_and_state_why(cuda, cell, re
     (skip,) = cuda["t"].graphs.query("kind == 'skip'").to_dict("records")
     assert reason in skip["detail"]
     assert skip["place"].endswith(f":{line}")
-    assert skip["source"] == cell.split("\n")[line - 2]
+    assert skip["source"] == cell.split("\n")[line - 2].strip()
     assert f"1 function runs eager: {skip['function']} {skip['detail']}" in cuda["t"].summary().verdict
+
+
+@pytest.mark.parametrize(
+    ("cell", "call", "expected"),
+    [
+        ("scaled = lambda t: t * scale", "scaled(x)", "x * 7"),
+        ("scaled = functools.partial(lambda t, u: t * u * scale, x)", "scaled(x)", "x * x * 7"),
+        ("table = dict(scaled=lambda t: t * scale)", "table['scaled'](x)", "x * 7"),
+        ("if True:\n    def scaled(t):\n        return t * scale", "scaled(x)", "x * 7"),
+        ("rows = (row * scale for row in x)", "next(rows)", "x[0] * 7"),
+        ("rows = map(lambda row: row * scale, x)", "next(rows)", "x[0] * 7"),
+        ("def times(t, n=2):\n    return times(t, n - 1) if n else t * scale", "times(x)", "x * 7"),
+    ],
+)
+def test_a_function_that_a_cell_keeps_reads_the_variables_of_the_notebook(cuda, cell, call, expected):
+    cuda.run("import functools\nscale = 3.0")
+    assert cuda.run(f"%%cudagraph\ny = x + scale\n{cell}").success
+    cuda.run(f"scale = 7.0\nfound = {call}")
+    assert equal(cuda, "found", expected)
+
+
+@pytest.mark.parametrize(
+    ("cell", "names"),
+    [
+        ("rows = [(last := row * 2) for row in x]", ["last"]),
+        ("rows = [x for x in x]\nx = x + 1", ["x"]),
+        ("match {'a': x, 'b': x + 1}:\n    case {'a': first, **others}:\n        y = first + 1", ["others['b']"]),
+        ("total = sum(row * 2 for row in x)\nbest = max(x, key=lambda row: float(row.sum() * total.sum()))", ["best"]),
+    ],
+)
+def test_names_of_a_cell_are_those_that_python_binds(cuda, cell, names):
+    before = cuda["x"].clone()
+    assert cuda.run(f"%%cudagraph\n{cell}").success
+    found = [cuda.shell.ev(name).clone() for name in names]
+    cuda.shell.user_ns["x"] = before
+    assert cuda.run(cell).success
+    assert all(torch.equal(one, cuda.shell.ev(name)) for one, name in zip(found, names, strict=True))
 
 
 def test_a_function_that_prints_is_found_out_and_prints_every_time(cuda):

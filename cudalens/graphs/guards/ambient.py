@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 from torch.autograd import forward_ad
 from torch.nn.modules import module as nn_module
+from torch.nn.utils import parametrize
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
@@ -137,6 +138,11 @@ _SETTINGS: Final[dict[str, Callable[[], Any]]] = {
     "fp32_precision of cuda.matmul": partial(_fp32_precision, "cuda", "matmul"),
     "fp32_precision of cudnn.conv": partial(_fp32_precision, "cuda", "conv"),
     "fp32_precision of cudnn.rnn": partial(_fp32_precision, "cuda", "rnn"),
+    "validation of distributions": partial(getattr, torch.distributions.Distribution, "_validate_args"),
+    "cache of parametrizations": partial(getattr, parametrize, "_cache_enabled"),
+    "opt_einsum.enabled": partial(getattr, torch.backends.opt_einsum, "enabled"),
+    "opt_einsum.strategy": partial(getattr, torch.backends.opt_einsum, "strategy"),
+    "fast path of attention": torch.backends.mha.get_fastpath_enabled,
     **{name: getattr(torch._C, getter) for name, getter in _OPTIONAL.items() if hasattr(torch._C, getter)},
 }
 _GETTERS: Final = tuple(_SETTINGS.values())

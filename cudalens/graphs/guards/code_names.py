@@ -85,6 +85,25 @@ def names_of(code: CodeType) -> CodeNames:
     )
 
 
+#: Modules with a function that is called ``grad``.
+_WITH_GRAD: Final = frozenset({"autograd", "func", "functorch", "torch"})
+
+
+@functools.lru_cache(maxsize=4096)
+def attributes_of_tensors(code: CodeType) -> frozenset[str]:
+    """The attributes of tensors that a code object names and that a copy of a tensor does not share."""
+    instructions = list(dis.get_instructions(code))
+    found = {str(at.argval) for at in instructions if at.opname in _ATTRIBUTES} & {"_base", "_version"}
+    gradients = (
+        n
+        for n, at in enumerate(instructions)
+        if at.opname in _ATTRIBUTES and at.argval == "grad" and instructions[n - 1].argval not in _WITH_GRAD
+    )
+    found |= {"grad" for _ in gradients}
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return frozenset(found).union(*map(attributes_of_tensors, inner))
+
+
 @functools.lru_cache(maxsize=256)
 def stored_by(kind: Any) -> frozenset[str]:
     """The names of the attributes that the constructor of a class stores."""

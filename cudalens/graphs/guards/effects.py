@@ -18,7 +18,8 @@ from torch.nn.parameter import is_lazy
 from cudalens.device.stacks import Place
 from cudalens.graphs.arguments import Leaves
 from cudalens.graphs.guards.ambient import changed_setting, settings
-from cudalens.graphs.guards.code_names import names_of
+from cudalens.graphs.guards.code_names import attributes_of_tensors, names_of
+from cudalens.graphs.guards.files import is_of_program
 from cudalens.graphs.guards.found import Read, Reads
 from cudalens.graphs.guards.guard_set import are_equal_keys, first_change
 from cudalens.graphs.guards.lookups import IsGradientMissing, NumpyState, Version, attributes_in, place_id
@@ -190,7 +191,9 @@ class Effects:
             or self._kept_argument(after)
         )
         if what is None:
-            return self.calls.findings[0] if self.calls.findings else self._seeded(default) or self._drawn(default)
+            if self.calls.findings:
+                return self.calls.findings[0]
+            return self._seeded(default) or self._drawn(default) or self._read_of_argument() or self._read_modules()
         return Finding(Reason.SIDE_EFFECT, what, _line_of(what, self.calls.functions) or default)
 
     def returned_container(self, containers: Iterable[Any], default: Place | None) -> Finding | None:
@@ -239,6 +242,31 @@ class Effects:
         if torch.equal(self._random_state, torch.get_rng_state()):
             return None
         return Finding(Reason.OUTSIDE_CALL, "random numbers of the CPU", default)
+
+    def _read_of_argument(self) -> Finding | None:
+        """What the program's code reads of an argument that a copy of it in a graph does not share."""
+        arguments = zip(self._labels, self._leaves, strict=True)
+        tensors = [(label, leaf) for label, leaf in arguments if isinstance(leaf, torch.Tensor)]
+        copied = [(label, leaf) for label, leaf in tensors if leaf.is_cuda and not isinstance(leaf, torch.nn.Parameter)]
+        storages = {storage_id(leaf): label for label, leaf in copied if leaf.layout is torch.strided}
+        for storage, method, place in self.calls.storage_reads:
+            if storage in storages:
+                return Finding(Reason.UNGUARDED, f"{method} of '{storages[storage]}'", place)
+        for code in self.calls.functions:
+            names = attributes_of_tensors(code) if is_of_program(code.co_filename) else ()
+            for label, leaf in copied:
+                has_gradient = leaf.requires_grad and leaf.is_leaf
+                if name := next((name for name in names if name != "grad" or has_gradient), None):
+                    return Finding(Reason.UNGUARDED, f"{name} of '{label}'", _line_of(name, [code]))
+        return None
+
+    def _read_modules(self) -> Finding | None:
+        """A module that the program's code looks up in `sys.modules`, which is not compared."""
+        for code, function in self.calls.functions.items():
+            is_named = "modules" in code.co_names and function.__globals__.get("sys") is sys
+            if is_named and is_of_program(code.co_filename):
+                return Finding(Reason.UNGUARDED, "sys.modules", _line_of("modules", [code]))
+        return None
 
     def _other_argument(self) -> str | None:
         """A list or dict among the arguments that the call changed."""

@@ -37,6 +37,11 @@ def is_installed(file: str) -> bool:
     return ("site-packages" in file or "dist-packages" in file) and not file.startswith((_TORCH, _OWN))
 
 
+def is_of_program(file: str) -> bool:
+    """Whether a file is the user's: neither of an installed package nor of the standard library, torch or cudalens."""
+    return is_read(file) and not is_installed(file) and not is_of_torch(file)
+
+
 def is_of_torch(file: str) -> bool:
     """Whether a file is one of torch's."""
     return file.startswith(_TORCH)

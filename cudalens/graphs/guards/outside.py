@@ -17,6 +17,7 @@ import os
 import queue
 import sys
 import sysconfig
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -28,9 +29,10 @@ import torch
 
 from cudalens.device.call_tracing import is_tracing_frame
 from cudalens.device.stacks import Place, is_own, place_of
-from cudalens.graphs.guards.files import is_read
+from cudalens.graphs.guards.files import is_of_program, is_read
 from cudalens.graphs.guards.found import Read
 from cudalens.graphs.guards.lookups import ContextValue, Environment
+from cudalens.graphs.liveness import storage_id
 from cudalens.graphs.reasons import Finding, Reason
 
 #: Functions of modules, by the name of the module; None for all of its functions.
@@ -41,6 +43,8 @@ _FUNCTIONS: Final[Mapping[str, frozenset[str] | None]] = {
     ),
     **dict.fromkeys(("io", "_io"), frozenset({"open", "open_code"})),  # the second from Python 3.12
     "_warnings": frozenset({"warn", "warn_explicit"}),
+    "sys": frozenset({"getrecursionlimit", "getrefcount"}),
+    "torch._C": frozenset({"get_num_threads", "get_num_interop_threads"}),
     "_posixsubprocess": None,
     "_socket": None,
     "posix": None,
@@ -48,7 +52,7 @@ _FUNCTIONS: Final[Mapping[str, frozenset[str] | None]] = {
 }
 
 #: Modules whose functions users know by another module.
-_SHOWN_MODULES: Final = {"posix": "os", "nt": "os", "_warnings": "warnings", "_io": "io"}
+_SHOWN_MODULES: Final = {"posix": "os", "nt": "os", "_warnings": "warnings", "_io": "io", "torch._C": "torch"}
 
 #: Functions of `os` that depend on their arguments alone, or on what does not change in a process.
 _HARMLESS: Final = frozenset({"fspath", "getpid", "getppid", "cpu_count", "sched_getaffinity", "register_at_fork"})
@@ -59,10 +63,15 @@ _PYTHON: Final[Mapping[CodeType, str]] = {
     queue.Queue.put.__code__: "puts into a queue",
     queue.Queue.get.__code__: "takes from a queue",
     type(os.environ).__iter__.__code__: "reads all environment variables",
+    threading.current_thread.__code__: "threading.current_thread()",
 }
 
 #: Runs for a warning that is not filtered out, also one of torch's.
 _SHOWS_WARNING: Final[CodeType] = warnings._showwarnmsg.__code__  # type: ignore[attr-defined]
+
+#: A recording answers it with True: code of the program would take another branch there than in eager execution.
+#: Libraries ask it to leave a check out (`Variant.first_read`), and torch to refuse what it cannot capture.
+_IS_CAPTURING: Final[CodeType] = torch.cuda.is_current_stream_capturing.__code__
 
 #: Methods of a random generator that set its state regardless of the state before.
 _SEEDING: Final = frozenset({"manual_seed", "seed", "set_offset", "set_state", "graphsafe_set_state"})
@@ -71,6 +80,9 @@ _SEEDING: Final = frozenset({"manual_seed", "seed", "set_offset", "set_state", "
 _MEMORY_METHODS: Final = frozenset(
     {"numpy", "tolist", "__array__", "__dlpack__", "data_ptr", "storage", "untyped_storage"}
 )
+
+#: Methods that describe the memory of a tensor beyond its own elements. A copy in a graph has other memory.
+_STORAGE_METHODS: Final = frozenset({"storage_offset", "untyped_storage"})
 
 #: The class of autograd's engine.
 _ENGINE: Final[Any] = type(torch.autograd.Variable._execution_engine)
@@ -130,6 +142,8 @@ class CallWatch:
         values: Environment variables and ContextVars that were used, with their values before the first use.
         observers: Called with the events of frames of this code.
         host_reads: CPU tensors whose memory methods read, each with the method and the line.
+        storage_reads: Storages of tensors on the device which the program's code asks for, each with the method and
+            the line.
         has_backward: Whether autograd ran a backward, which reads the hooks of tensors.
         watched: Code whose calls are attributed to the function that was called.
         called: Those functions; None for a call of which it is not known.
@@ -143,6 +157,7 @@ class CallWatch:
         self.values: list[Read] = []
         self.observers: dict[CodeType, Callable[[FrameType, str], None]] = {}
         self.host_reads: list[tuple[torch.Tensor, str, Place]] = []
+        self.storage_reads: list[tuple[int, str, Place]] = []
         self.has_backward = False
         self._read_states: set[int] = set()
         self.watched: frozenset[CodeType] = frozenset()
@@ -191,6 +206,8 @@ class CallWatch:
             self._on_generator(frame.f_locals.get("self"), frame.f_code.co_name, frame)
         elif frame.f_code is _SHOWS_WARNING:
             self._note_at_caller("a warning", frame)
+        elif frame.f_code is _IS_CAPTURING and frame.f_back is not None and _is_of_user(frame.f_back):
+            self._note_at_caller("torch.cuda.is_current_stream_capturing()", frame)
 
     def _attribute(self) -> None:
         """A frame that ended gives the garbage collector its function, which no attribute of it does."""
@@ -254,6 +271,8 @@ class CallWatch:
         if method in _MEMORY_METHODS and is_users and tensor.device.type == "cpu":
             place = caller_of(frame) if is_own(file) else _place(frame)
             self.host_reads.append((tensor, method, place or _place(frame)))
+        elif method in _STORAGE_METHODS and tensor.is_cuda and is_of_program(file):
+            self.storage_reads.append((storage_id(tensor), f"{method}()", _place(frame)))
 
     def _on_generator(self, generator: Any, method: str, frame: FrameType) -> None:
         """A random generator is seeded. To restore a state that the call itself has read changes nothing."""
@@ -343,6 +362,11 @@ def _nearest_own(frame: FrameType | None) -> str | None:
 
 def _place(frame: FrameType) -> Place:
     return place_of(frame.f_code, frame.f_lasti) or Place(frame.f_code, frame.f_lasti)
+
+
+def _is_of_user(frame: FrameType) -> bool:
+    """Whether a call belongs to the function that is warmed up, and its code to the program."""
+    return is_of_program(frame.f_code.co_filename) and _is_users(frame)
 
 
 def _is_installed(frame: FrameType) -> bool:

@@ -289,6 +289,8 @@ class _Search:
     def _of_numpy(self, value: Any, label: str) -> Iterable[Item]:
         if type(value).__name__ in _ARRAYS:
             return self._of_buffer(value, label)
+        if isinstance(value, Iterator):  # of an array
+            return self._of_opaque(value, label)
         bits = getattr(value, "bit_generator", None) or getattr(value, "_bit_generator", None)
         return [] if bits is None else [(NumpyState(bits), "", repr(bits.state), label)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import warnings
 import weakref
+from typing import Any
 
 import torch
 from torch import nn
@@ -46,6 +47,103 @@ def a_gradient_that_was_kept_is_not_overwritten(m: GraphManager) -> None:
             same(kept, values() + n)
         except RuntimeError as error:  # or it says that it is gone
             assert "overwritten" in str(error)  # noqa: PT017
+
+
+def _backwards_of_two_results(function: Any, order: tuple[int, ...], **options: Any) -> list[Any]:
+    """The gradients after each backward of one result, or the first words of its error, over some calls."""
+    found: list[Any] = []
+    for n in range(6):
+        results = function(values() + n)
+        for position in order:
+            try:
+                results[position].sum().backward(**options)
+            except RuntimeError as error:
+                found.append(str(error)[:40])
+                break
+            found.append([w.grad.tolist() if w.grad is not None else None for w in function.weights])
+        for w in function.weights:
+            w.grad = None
+    return found
+
+
+def _two_results(shared: bool) -> Any:
+    first, second = values().requires_grad_(), (values() * 2).requires_grad_()
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        hidden = (x * first).sin()
+        return hidden.exp(), (hidden if shared else x * first) * second
+
+    function.weights = [first, second]  # type: ignore[attr-defined]
+    return function
+
+
+def _compare_backwards(m: GraphManager, shared: bool, order: tuple[int, ...], **options: Any) -> None:
+    function, twin = _two_results(shared), _two_results(shared)
+    step = m.wrap(function)
+    step.weights = function.weights
+    assert _backwards_of_two_results(step, order, **options) == _backwards_of_two_results(twin, order, **options)
+    assert counts(step)[2] > 0
+
+
+@scenario
+def results_that_share_no_saved_tensor_have_backwards_of_their_own(m: GraphManager) -> None:
+    for order in [(0, 1), (1, 0), (0,), (1, 0, 1)]:
+        _compare_backwards(m, False, order)
+
+
+@scenario(check=True)
+def results_that_share_no_saved_tensor_are_checked(m: GraphManager) -> None:
+    _compare_backwards(m, False, (0, 1))
+
+
+@scenario
+def a_result_that_is_changed_after_the_backward_of_another_raises(m: GraphManager) -> None:
+    w = values().requires_grad_()
+    for wrap in (m.wrap, lambda function: function):
+        function = wrap(lambda x: ((x * w).exp(), (x + w).exp()))
+        for n in range(4):
+            first, second = function(values() + n)
+            first.sum().backward()
+            second.mul_(2)
+            fails(second.sum().backward, RuntimeError, "modified by an inplace operation")
+
+
+@scenario
+def parameters_of_one_result_are_stepped_before_the_backward_of_another(m: GraphManager) -> None:
+    """As an actor and a critic are trained; a parameter that the second backward needs is an error."""
+
+    def train(wrap: Any, late: bool) -> list[Any]:
+        torch.manual_seed(0)
+        actor, critic = (nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 1)).cuda() for _ in range(2))
+        losses, found = wrap(lambda x: (actor(x).mean(), critic(x).pow(2).mean())), []
+        for n in range(6):
+            first, second = losses(values() + n)
+            for loss, module in ((first, critic if late else actor), (second, critic)):
+                try:
+                    loss.backward()
+                except RuntimeError as error:
+                    found.append("modified by an inplace operation" in str(error))
+                with torch.no_grad():
+                    for parameter in module.parameters():
+                        parameter.mul_(0.9)
+                found.append([None if p.grad is None else p.grad.tolist() for p in module.parameters()])
+        return found
+
+    for late in (False, True):
+        assert train(m.wrap, late) == train(lambda function: function, late)
+    assert any(function.counts.replays for function in m.functions)
+
+
+@scenario
+def a_second_backward_through_a_shared_saved_tensor_raises(m: GraphManager) -> None:
+    for order in [(0, 1), (1, 0)]:
+        _compare_backwards(m, True, order)
+
+
+@scenario
+def results_have_backwards_of_a_graph_that_is_retained(m: GraphManager) -> None:
+    for shared in (True, False):
+        _compare_backwards(m, shared, (0, 1, 0), retain_graph=True)
 
 
 @scenario

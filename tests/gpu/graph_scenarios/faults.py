@@ -6,7 +6,7 @@ import torch
 
 from cudalens.errors import GraphError
 from cudalens.graphs import GraphManager
-from graph_scenarios.stage import counts, fails, hidden_count, reasons, same, scenario, values
+from graph_scenarios.stage import counts, fails, hidden_count, is_captured, reasons, same, scenario, values
 
 
 class Flaky:
@@ -108,7 +108,7 @@ def a_keyboard_interrupt_while_another_stream_works(m: GraphManager) -> None:
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             y = x * 2
-            if torch.cuda.is_current_stream_capturing() and not captures:
+            if is_captured() and not captures:
                 captures.append(1)
                 raise KeyboardInterrupt
         torch.cuda.current_stream().wait_stream(side)

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import logging
 import string
+import sys
 import threading
 import types
 import warnings
@@ -26,7 +27,7 @@ from torch.nn import functional
 
 from cudalens.errors import GraphError
 from cudalens.graphs import GraphManager
-from graph_scenarios.stage import counts, fails, hidden_count, reasons, same, scenario, values
+from graph_scenarios.stage import counts, fails, hidden_count, is_captured, reasons, same, scenario, values
 
 Wrap = Callable[[Any], Any]
 NUM_CALLS = 8
@@ -208,6 +209,148 @@ def a_warning_of_the_program(wrap: Wrap) -> Any:
 @like_eager(Expected(replays=False, reason="OUTSIDE_CALL", words="a warning"))
 def a_warning_of_torch(wrap: Wrap) -> Any:
     return calls(wrap(lambda x: x * 2 + functional.mse_loss(x[:1], x)))
+
+
+# What a copy of an argument does not share with it, and what only a recording answers otherwise.
+
+
+def _slices(wrap: Wrap, function: Callable[[torch.Tensor], Any]) -> list[Any]:
+    """Results for parts of one buffer, of which each has another offset and version."""
+    graphed, buffer, found = wrap(function), torch.arange(64.0, device="cuda"), []
+    for n in range(NUM_CALLS):
+        buffer.add_(1)
+        part = buffer[4 * n : 4 * n + 4] if n != CHANGED_AT else buffer[:4].clone()
+        found.append(graphed(part).tolist())
+    return found
+
+
+UNCOMPARED = "UNGUARDED"
+
+
+@like_eager(Expected(replays=False, reason=UNCOMPARED, words="storage_offset() of 'x'"))
+def the_offset_of_an_argument(wrap: Wrap) -> Any:
+    return _slices(wrap, lambda x: x * x.storage_offset())
+
+
+@like_eager(Expected(replays=False, reason=UNCOMPARED, words="untyped_storage() of 'x'"))
+def the_storage_of_an_argument(wrap: Wrap) -> Any:
+    return _slices(wrap, lambda x: x * x.untyped_storage().nbytes())
+
+
+@like_eager(Expected(replays=False, reason=UNCOMPARED, words="_base of 'x'"))
+def the_base_of_an_argument(wrap: Wrap) -> Any:
+    return _slices(wrap, lambda x: x * (x if x._base is None else x._base.sum()))
+
+
+@like_eager(Expected(replays=False, reason=UNCOMPARED, words="_version of 'x'"))
+def the_version_of_an_argument(wrap: Wrap) -> Any:
+    return _slices(wrap, lambda x: x * x._version)
+
+
+@like_eager(Expected(replays=False, reason=UNCOMPARED, words="grad of 'x'"))
+def the_gradient_of_an_argument(wrap: Wrap) -> Any:
+    def perturb(x: torch.Tensor) -> torch.Tensor:
+        return x.detach() + (0 if x.grad is None else x.grad.sign())
+
+    graphed, found = wrap(perturb), []
+    for n in range(NUM_CALLS):
+        x = values().requires_grad_()
+        if n >= CHANGED_AT:
+            (x * x).sum().backward()
+        found.append(graphed(x).tolist())
+    return found
+
+
+@like_eager(REPLAYS)
+def a_function_that_computes_gradients_of_an_argument(wrap: Wrap) -> Any:
+    graphed = wrap(lambda x: torch.autograd.grad((x * x).sum(), x)[0])
+    return [graphed((values() + n).requires_grad_()).tolist() for n in range(NUM_CALLS)]
+
+
+@like_eager(Expected(replays=False, reason="OUTSIDE_CALL", words="is_current_stream_capturing()"))
+def a_branch_of_captures(wrap: Wrap) -> Any:
+    return calls(wrap(lambda x: x * (2 if torch.cuda.is_current_stream_capturing() else 3)))
+
+
+@like_eager(Expected(reason="NEW_MODE", words="validation of distributions"))
+def the_validation_of_distributions(wrap: Wrap) -> Any:
+    def function(x: torch.Tensor) -> Any:
+        return torch.distributions.Normal(x * 0, 1.0).log_prob(x)
+
+    def call(x: torch.Tensor) -> Any:
+        try:
+            return graphed(x if x[0] < NUM_CALLS else x * float("nan"))
+        except ValueError as error:
+            return str(error)[:40]
+
+    graphed, before = wrap(function), torch.distributions.Distribution._validate_args
+    torch.distributions.Distribution.set_default_validate_args(False)
+    try:
+        return calls(call, lambda: torch.distributions.Distribution.set_default_validate_args(True))
+    finally:
+        torch.distributions.Distribution.set_default_validate_args(before)
+
+
+@like_eager(REPLAYS)
+def the_cache_of_parametrizations(wrap: Wrap) -> Any:
+    class Doubled(nn.Module):
+        def forward(self, weight: torch.Tensor) -> torch.Tensor:
+            return weight * 2
+
+    model = nn.Linear(6, 6).cuda()
+    nn.utils.parametrize.register_parametrization(model, "weight", Doubled())
+    graphed, found = wrap(lambda x: model(x).detach()), []
+    for n in range(2 * NUM_CALLS):
+        found.append(graphed(values()).tolist())
+        with nn.utils.parametrize.cached() if n > CHANGED_AT else torch.enable_grad():
+            found.append(graphed(values()).tolist())
+            model.parametrizations.weight.original.data.mul_(1.5)
+            found.append(graphed(values()).tolist())
+    return found
+
+
+def _called_again(what: str) -> Any:
+    return like_eager(Expected(replays=False, reason="OUTSIDE_CALL", words=what))
+
+
+@_called_again("torch.get_num_threads()")
+def the_number_of_threads(wrap: Wrap) -> Any:
+    before = torch.get_num_threads()
+    try:
+        return calls(wrap(lambda x: x * torch.get_num_threads()), lambda: torch.set_num_threads(before + 1))
+    finally:
+        torch.set_num_threads(before)
+
+
+@_called_again("threading.current_thread()")
+def the_name_of_a_thread(wrap: Wrap) -> Any:
+    thread = threading.current_thread()
+    before = thread.name
+    try:
+        return calls(
+            wrap(lambda x: x * len(threading.current_thread().name)), lambda: setattr(thread, "name", "a longer name")
+        )
+    finally:
+        thread.name = before
+
+
+@like_eager(Expected(replays=False, reason=UNCOMPARED, words="sys.modules"))
+def a_module_that_is_looked_up_by_text(wrap: Wrap) -> Any:
+    module = sys.modules["settings_of_a_program"] = types.ModuleType("settings_of_a_program")
+    module.scale = 2.0  # type: ignore[attr-defined]
+    try:
+        return calls(
+            wrap(lambda x: x * sys.modules["settings_of_a_program"].scale), lambda: setattr(module, "scale", 5.0)
+        )
+    finally:
+        del sys.modules["settings_of_a_program"]
+
+
+@like_eager(Expected(replays=False, reason=UNCOMPARED, words="flatiter"))
+def an_iterator_of_an_array(wrap: Wrap) -> Any:
+    array = np.arange(1.0, 4.0)
+    flat = array.flat
+    return calls(wrap(lambda x: x * float(flat[1])), lambda: array.fill(7.0))
 
 
 # Random generators.
@@ -666,7 +809,7 @@ def an_object_that_a_weak_reference_and_a_variable_lead_to(wrap: Wrap) -> Any:
 
 
 def _refuse_capture() -> None:
-    if torch.cuda.is_current_stream_capturing():
+    if is_captured():
         raise RuntimeError("not in a capture")
 
 

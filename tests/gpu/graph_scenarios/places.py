@@ -8,7 +8,7 @@ import torch
 
 from cudalens.graphs import GraphManager, Reason
 from cudalens.graphs.undo import MOST_SAVED_BYTES
-from graph_scenarios.stage import counts, reason_row, reasons, same, scenario, values
+from graph_scenarios.stage import counts, is_captured, reason_row, reasons, same, scenario, values
 
 
 def assert_reason(m: GraphManager, reason: str, source: str, *words: str) -> None:
@@ -242,7 +242,7 @@ def a_kept_tensor(m: GraphManager) -> None:
 def a_capture_that_fails_for_the_user_s_reasons(m: GraphManager) -> None:
     def function(x):
         y = x + 1
-        if torch.cuda.is_current_stream_capturing():
+        if is_captured():
             raise ValueError("not in a capture, please")
         return y
 
@@ -255,7 +255,7 @@ def a_capture_that_fails_for_the_user_s_reasons(m: GraphManager) -> None:
 @scenario
 def a_capture_that_fails_while_another_exception_is_handled(m: GraphManager) -> None:
     def function(x):
-        if torch.cuda.is_current_stream_capturing():
+        if is_captured():
             raise ValueError("not in a capture, please")
         return x + 1
 

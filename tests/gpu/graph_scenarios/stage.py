@@ -85,6 +85,11 @@ def hidden_count() -> Any:
     return ctypes.c_long()
 
 
+def is_captured() -> bool:
+    """Whether a graph is captured, asked as code outside of the program asks."""
+    return bool(torch.cuda.graphs._cuda_isCurrentStreamCapturing())
+
+
 def values(*numbers: float, **options: Any) -> torch.Tensor:
     """A tensor on the device; 1 to 6 without arguments."""
     return torch.tensor([float(n) for n in numbers or range(1, 7)], device="cuda", **options)

@@ -19,3 +19,20 @@ def test_more_compute_names_the_kernel_that_computes_and_not_a_copy_that_grew_mo
     compute = next(text for text in texts if text.startswith("GPU compute"))
     assert "most in gemm" in compute
     assert "Memcpy" not in compute
+
+
+def on_host(python_ns):
+    """One step without a device that waits in Python."""
+    return trace_of([host(0, python_ns + 100_000, "ProfilerStep#1", "user_annotation"), host(0, 100_000, "aten::mm")])
+
+
+def test_recordings_that_differ_by_another_amount_than_the_change_are_not_its_cause():
+    """A recording of the first steps, or of steps after a further change: a step that takes 1 ms more has no +4 ms."""
+    before, after = Before(2_200_000, trace=on_host(2_000_000)), Before(3_200_000, trace=on_host(6_150_000))
+    assert causes(before, after) == []
+    assert causes(before, Before(1_200_000, trace=on_host(6_150_000))) == []
+
+
+def test_recordings_that_differ_by_about_the_change_say_where_the_time_goes():
+    before, after = Before(2_200_000, trace=on_host(2_000_000)), Before(3_200_000, trace=on_host(3_300_000))
+    assert [cause.text for cause in causes(before, after)] == ["Python and other +1.30 ms"]

@@ -54,7 +54,9 @@ def tiny_kernels(arrays: TraceArrays) -> Iterator[Finding]:
         f"{units.count(count)} of {units.plural(total, 'kernel')} are shorter than {units.duration(TINY_NS)}: they "
         f"take {units.duration(run)}{before}."
     )
-    advice = "torch.compile(model) fuses elementwise operators; foreach or fused optimizers; larger batches"
+    ways = [] if arrays.is_compiled else ["torch.compile(model) fuses elementwise operators"]
+    ways += [] if arrays.is_inference else ["foreach or fused optimizers"]
+    advice = "; ".join([*ways, "larger batches"])
     yield arrays.finding("tiny_kernels", "tiny kernels", what, gain, advice, "medium", rows=work.rows[tiny])
 
 
@@ -165,7 +167,9 @@ def eager_attention(arrays: TraceArrays) -> Iterator[Finding]:
         within = arrays.beneath(np.union1d(first, last))
         low, high = arrays.launched_in(within)
         quiet = without_host(within[low == high])
+        at_most = length(arrays.work_time(arrays.is_work(np.sort(others)))) + arrays.idle_before(launched)
         gain = arrays.steady.gain(with_work(others, 0.0), quiet, fused(rows, number, as_graph=True))
+        gain = min(gain, at_most)
     else:
         rows, side = softmax, "CPU"
         taken = length(union(arrays.ts[first], arrays.end[last]))

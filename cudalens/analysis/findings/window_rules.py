@@ -11,7 +11,7 @@ import numpy as np
 from cudalens.analysis import units
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.findings.finding import Finding
-from cudalens.analysis.findings.idle_attribution import ALLOCATE, COMPILE, LOADER, LONG_NS
+from cudalens.analysis.findings.idle_attribution import ALLOCATE, COMPILE, LOADER, LONG_NS, MAX_LATENCY_NS
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.groups import Intervals, intersect, length, subtract, union
 from cudalens.analysis.time.work import WAITING
@@ -41,6 +41,14 @@ _PAGES_TO_HOST: Final = r"DtoH.*\(Unified\)"
 _ON_PAGES: Final = (
     "initialize, check and reduce the data on the GPU, or leave the host's loop out of the recording: it reads or "
     "writes page by page"
+)
+
+#: Where fewer of the launches are recorded, gaps have no cause.
+_FEW_LAUNCHES: Final = 0.5
+
+_NOT_RECORDED: Final = (
+    "the recorded work does not explain this: kernels are missing from the trace (dropped records, another library), "
+    "or another process used the GPU (nvidia-smi); compare with nsys"
 )
 
 #: What the host did in idle time, by cause, in the sentence about time that no finding explains.
@@ -149,6 +157,12 @@ def unexplained(arrays: TraceArrays, left: Mapping[str, int]) -> Iterator[Findin
     if on_pages:
         title, advice = "a host that works on managed memory", _ON_PAGES
         names = _LEFT | {"device": "mostly after pages of managed memory had moved to the host, which worked on them"}
+    in_time = parts[0][1] == "device" and not on_pages and 2 * _launched_in_time_ns(arrays) >= gain
+    if in_time:
+        names = _LEFT | {"device": "before work that the host had launched in time, and that began late"}
+        advice = _NOT_RECORDED
+    if parts[0][1] == "device" and not on_pages and (arrays.work.launch >= 0).mean() < _FEW_LAUNCHES:
+        advice = "the launches of this work are not recorded: ranges of the program (record_function) show its part"
     listed = ", ".join(f"{units.duration(ns)} {names[cause]}" for ns, cause in parts)
     what = f"the GPU was idle for {units.duration(gain)} ({arrays.share(gain)} of the window): {listed}."
     if parts[0][1] == "device" and not on_pages and not (arrays.work.launch >= 0).any():
@@ -158,6 +172,14 @@ def unexplained(arrays: TraceArrays, left: Mapping[str, int]) -> Iterator[Findin
         "idle", title, what, gain, advice, "medium",
         rows=rows, is_idle=True,
     )  # fmt: skip
+
+
+def _launched_in_time_ns(arrays: TraceArrays) -> int:
+    """Idle time of the devices after the launch of the work that ended it, and after `MAX_LATENCY_NS`, ns."""
+    start, end = arrays.busy.end[:-1], arrays.busy.start[1:]
+    launch = arrays.work.launch[np.searchsorted(arrays.work.start, end, "left")]
+    is_ready = (launch >= 0) & (arrays.end[np.maximum(launch, 0)] <= start) & (end - start >= MAX_LATENCY_NS)
+    return int((end - start)[is_ready].sum())
 
 
 def _beside_pages_ns(arrays: TraceArrays) -> int:

@@ -55,6 +55,7 @@ _COMPILED_LAUNCHES: Final = (
     'torch.compile(model, mode="reduce-overhead") replays the region\'s kernels as CUDA graphs, or larger batches'
 )
 _WRAPPER: Final = r"[/\\]torchinductor_"
+_SLEEP: Final = r"<built-in function sleep>"
 _WRAPPER_ADVICE: Final = (
     'it is the wrapper of torch.compile\'s kernels: mode="reduce-overhead" (a CUDA graph), or '
     "torch._inductor.config.cpp_wrapper = True"
@@ -67,7 +68,8 @@ _NATIVE_LAUNCHES: Final = "fewer and larger kernels (fuse loops), or a CUDA grap
 _MOST_AT_FIRST: Final = 0.75
 _MIN_FIRST: Final = 10
 _MIN_EARLY: Final = 3
-#: A function that is called so often runs in a loop.
+#: A function that is called so often runs in a loop, unless nearly all calls are in the first half.
+_AT_FIRST: Final = 0.8
 _MIN_RECURRING: Final = 8
 
 #: An operator in a pause takes ten times as long as it usually does; pauses come in operators of several names.
@@ -470,7 +472,7 @@ def _call_advice(arrays: TraceArrays, name: str, num_waits: int) -> str:
 
 def _host_work(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
     at = int(np.argmax(gaps.length))
-    row, rows = int(running[at]), arrays.work.rows[gaps.ended_by]
+    row, rows = _covering(arrays, int(running[at]), int(gaps.length[at])), arrays.work.rows[gaps.ended_by]
     is_step = arrays.is_named(f"^{STEP_PREFIX}")[row] and row >= 0
     name = f"in {arrays.name_of(row)}" if row >= 0 and not is_step else "outside recorded operators and calls"
     at_first_ns = 0 if _recurs(arrays, gaps, running) else _at_first_ns(arrays, gaps)
@@ -508,19 +510,27 @@ def _host_work_advice(arrays: TraceArrays, gaps: Gaps, running: Ints, *, is_earl
     return advice
 
 
+def _covering(arrays: TraceArrays, row: int, gap_ns: int) -> int:
+    """The innermost event around `row` that takes half of a gap or more; `row` itself if there is none."""
+    found = row
+    while found >= 0 and 2 * int(arrays.dur[found]) < gap_ns:
+        found = int(arrays.parent[found])
+    return row if found < 0 else found
+
+
 def _recurs(arrays: TraceArrays, gaps: Gaps, running: Ints) -> bool:
     """Whether most of the gaps are in Python functions that run as often later: a busy device hides the later ones."""
     rows = np.flatnonzero(arrays.is_in("python_function"))
     if not len(rows):
         return False
     codes = arrays.events["name"].array.codes
-    middle = int(arrays.ts[rows[0]] + arrays.ts[rows[-1]]) // 2
+    middle = np.median(arrays.ts[rows])  # the host runs ahead of the device: not the middle of the window
     balance = np.zeros(len(arrays.events["name"].array.categories) + 1, np.int64)
     np.add.at(balance, codes[rows], np.where(arrays.ts[rows] > middle, 1, -1))
     calls = np.bincount(codes[rows], minlength=len(balance))
     known = (running >= 0) & arrays.is_in("python_function")[running]
     of = codes[running]
-    recurs = known & (calls[of] >= _MIN_RECURRING) & (balance[of] >= -calls[of] / 3)
+    recurs = known & (calls[of] >= _MIN_RECURRING) & (balance[of] > -_AT_FIRST * calls[of])
     return 2 * int(gaps.length[recurs].sum()) >= gaps.total_ns
 
 
@@ -529,9 +539,14 @@ def _advice_in_python(arrays: TraceArrays, gaps: Gaps, running: Ints) -> str | N
     in_python = arrays.is_in("python_function")[running] & (running >= 0)
     if 2 * int(gaps.length[in_python].sum()) < gaps.total_ns:
         return None
-    row = int(running[np.argmax(np.where(in_python, gaps.length, -1))])
+    at = int(np.argmax(np.where(in_python, gaps.length, -1)))
+    row = _covering(arrays, int(running[at]), int(gaps.length[at]))
     if arrays.is_named(_WRAPPER)[row]:
         return _WRAPPER_ADVICE
+    if arrays.is_named(_SLEEP)[row]:
+        return "the program sleeps: remove time.sleep(), or wait for what it waits for (an event, a queue)"
+    if row != running[at]:
+        return f"it is in Python functions that {arrays.name_of(row)} calls: call it less often, or keep its result"
     return (
         f"it is the own time of {arrays.name_of(row)}: its Python lines, or C++ code that no event shows "
         "(py-spy record --native)"

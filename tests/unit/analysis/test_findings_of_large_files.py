@@ -6,6 +6,7 @@ from test_findings_of_unseen_files import by_rule
 
 KINETO = {"source": "file:kineto"}
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevComm*)"
+PYTHON = "python_function"
 BACKWARD = "autograd::engine::evaluate_function: AddmmBackward0"
 
 
@@ -144,7 +145,7 @@ def with_python(name):
     world = World()
     for _ in range(10):
         world.device("a", MS)
-        world.within(name, lambda w: w.sleep(5 * MS).device("b", MS), "python_function")
+        world.within(name, lambda w: w.sleep(5 * MS).device("b", MS), PYTHON)
     return by_rule(world.op("aten::add", US).wait(), **KINETO)["host_work"].advice
 
 
@@ -152,6 +153,21 @@ def test_time_within_a_python_function_is_its_own_or_that_of_code_without_events
     assert "py-spy" in with_python("vllm/model_executor/models/llama.py(374): forward")
     assert "logging" not in with_python("vllm/model_executor/models/llama.py(374): forward")
     assert "cpp_wrapper" in with_python("/tmp/torchinductor_root/ov/cov463qh.py(2533): call")
+
+
+def test_time_in_many_python_calls_is_that_of_the_function_around_them():
+    def work(world):
+        for _ in range(500):
+            world.sleep(2 * US).within(
+                "torch/nn/modules/module.py(1951): __getattr__", lambda w: w.sleep(8 * US), PYTHON
+            )
+
+    world = World().op("aten::add", US)
+    for _ in range(10):
+        world.device("a", MS).within("diffusers/hooks/hooks.py(268): _set_context", work, PYTHON).device("b", MS)
+    one = by_rule(world.wait(), **KINETO)["host_work"]
+    assert "_set_context" in one.what
+    assert "functions that _set_context" in one.advice
 
 
 def called(world, name, dur=5 * MS):
@@ -268,12 +284,24 @@ def test_a_function_that_runs_in_each_step_is_not_a_warm_up():
         world = World().op("aten::add", US)
         for step in range(10):
             function = "diffusers/hooks/hooks.py(268): _set_context" if step < 4 or later else "torch/hub.py(1): load"
-            world.within(function, lambda w: w.sleep(3 * MS), "python_function")
+            world.within(function, lambda w: w.sleep(3 * MS), PYTHON)
             world.kernels(5, 10 * US) if step < 4 else world.kernels(100, 100 * US)
         return by_rule(world, **KINETO)["host_work"].advice
 
     assert "warm-up" in advice(later=False)
     assert "warm-up" not in advice(later=True)
+
+
+def test_the_host_runs_ahead_of_the_device():
+    """All calls of a function are in the first part of the window, in which the host launches."""
+    world = World().op("aten::add", US)
+    for _ in range(10):
+        world.within("diffusers/hooks/hooks.py(268): _set_context", lambda w: w.sleep(3 * MS), PYTHON)
+        world.kernels(5, 10 * US)
+    world.kernels(200, MS, call_ns=US)
+    for _ in range(5):  # Python calls of the end, after the device
+        world.wait().host("torch/cuda/__init__.py(990): synchronize", PYTHON, world.now, US)
+    assert "warm-up" not in by_rule(world, **KINETO)["host_work"].advice
 
 
 def test_a_program_that_captures_graphs_is_not_told_to_capture_them():
@@ -315,3 +343,30 @@ def test_a_fused_attention_still_computes_its_products():
             shapes = {"shapes": "[[8, 64, 64], [8, 64, 64]]"}
             world.within(name, lambda w, dur=dur: w.device("k", dur), "cpu_op", **shapes)
     assert by_rule(world.wait(), **KINETO)["eager_attention"].gain_ns <= 10 * 200 * US + 100 * US
+
+
+@pytest.mark.parametrize(("capability", "least"), [(("8.6", 28), 0.9), (("8.0", 108), 0.4)], ids=["slow", "fast"])
+def test_arithmetic_in_float64_can_limit_kernels_of_the_program(capability, least):
+    world = World(capability).kernels(10, 10 * MS, name="divergence(int, double, double *)").wait()
+    one = by_rule(world, source="file:nsys")["float64_math"]
+    assert one.share_pct > 100 * least
+    assert one.share_pct < 60 or capability == ("8.6", 28)
+    assert "numpy" not in one.advice
+
+
+def test_a_program_that_sleeps():
+    world = World().op("aten::add", US)
+    for _ in range(10):
+        world.device("a", MS).within("<built-in function sleep>", lambda w: w.sleep(5 * MS), PYTHON).device("b", MS)
+    assert "sleeps" in by_rule(world.wait(), **KINETO)["host_work"].advice
+
+
+def test_idle_time_beside_python_names_the_function():
+    """Two waits, after which the host is slow: no rule explains the time."""
+    world = World().op("aten::add", US)
+    for _ in range(2):
+        world.device("a", 300 * US).wait("cudaDeviceSynchronize")
+        world.within("train.py(7): log_metrics", lambda w: w.sleep(400 * US), PYTHON)
+    idle = by_rule(world.device("b", 100 * US), **KINETO).get("idle")
+    assert idle is not None
+    assert "log_metrics" in idle.advice

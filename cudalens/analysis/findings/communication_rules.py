@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -36,10 +36,15 @@ _COLLECTIVE: Final = r"^(?:nccl|gloo|rccl|hccl|xccl):"
 #: Size of an element whose type is not recorded, at most.
 _LARGEST_ITEM: Final = 8
 
+_GRADIENTS: Final = "DDP buckets (bucket_cap_mb, gradient_as_bucket_view=True), no_sync() during gradient accumulation"
 _PREFETCH: Final = "FSDP prefetch (forward_prefetch, backward_prefetch, reshard_after_forward)"
 _TENSOR_PARALLEL: Final = (
     "gather the next layer's inputs beside this layer's products (in tensor parallelism: asynchronous tensor "
     "parallelism with torch.distributed._symmetric_memory, or fewer GPUs for each layer)"
+)
+_INFERENCE: Final = (
+    "in tensor parallelism each layer waits for it: fuse it with the norm that follows, use a one-shot all-reduce for "
+    "small messages (custom all-reduce, torch.distributed._symmetric_memory), or fewer GPUs for each layer"
 )
 _BROADCAST: Final = (
     "parameters are broadcast once, at the start: measure after that; if it repeats, DDP(broadcast_buffers=False)"
@@ -48,10 +53,7 @@ _FSDP: Final = r"(?i)fsdp|fully_?sharded"
 
 #: How each kind of collective is overlapped.
 _OVERLAPS: Final = (
-    (
-        r"(?i)all_?reduce",
-        "DDP buckets (bucket_cap_mb, gradient_as_bucket_view=True), no_sync() during gradient accumulation",
-    ),
+    (r"(?i)all_?reduce", _GRADIENTS),
     (r"(?i)all_?gather|reduce_?scatter", _PREFETCH),
     (r"(?i)broadcast", _BROADCAST),
     (
@@ -71,7 +73,8 @@ def communication(arrays: TraceArrays) -> Iterator[Finding]:
 
     Gain of ``exposed_communication``: what a replay saves in which the part of the transfers beside which nothing
     computes takes no time, at most the compute time without communication and the idle time, beside which it can run.
-    Gain of ``waiting_for_ranks``: what a replay saves without the waiting. Threshold of both: a 20th of the window.
+    Gain of ``waiting_for_ranks``: what a replay saves without the waiting. Threshold of both: a 20th of the window. In
+    a trace of several devices both are about the one on which it is the most.
     """
     is_comm = arrays.work.kind == COMMUNICATION
     if not is_comm.any():
@@ -83,23 +86,55 @@ def communication(arrays: TraceArrays) -> Iterator[Finding]:
 
 
 def _exposed(arrays: TraceArrays, is_comm: Ints, rows: Ints, waited: Floats) -> Iterator[Finding]:
-    times, compute = arrays.work_time(is_comm), arrays.work_time(arrays.work.kind == COMPUTE)
-    alone, total = length(subtract(times, compute)), length(times)
-    exposed = _exposed_ns(arrays, rows, compute)
-    transfer = min(alone, int(np.dot(exposed, 1 - waited)))
-    beside = length(subtract(compute, times)) + arrays.idle_ns
+    device = arrays.work.device[is_comm]
+    devices = np.unique(device)
+    exposed, best = np.zeros(len(rows)), _Exposed(0, 0, 0, 0, -1)
+    for number in devices.tolist():
+        of_rows, of_work = device == number, arrays.work.device == number
+        times = arrays.work_time(is_comm & of_work)
+        compute = arrays.work_time((arrays.work.kind == COMPUTE) & of_work)
+        alone = length(subtract(times, compute))
+        exposed[of_rows] = _exposed_ns(arrays, rows[of_rows], compute)
+        transfer = min(alone, int(np.dot(exposed[of_rows], 1 - waited[of_rows])))
+        idle_ns = arrays.idle_ns if len(devices) == 1 else arrays.span_ns - length(arrays.work_time(of_work))
+        beside = length(subtract(compute, times)) + idle_ns
+        best = max(best, _Exposed(min(transfer, beside), transfer, alone, length(times), number))
     edit = with_work(rows, 1 - exposed / np.maximum(arrays.dur[rows], 1) * (1 - waited))
-    gain = _bound(arrays, min(transfer, beside), edit)
+    gain = _bound(arrays, best.at_most, edit)
     if arrays.is_minor(gain, _SHARE):
         return
-    some = f"; at most {units.duration(transfer)} of it is transfer" if waited.any() else ""
+    some = f"; at most {units.duration(best.transfer)} of it is transfer" if waited.any() else ""
+    on = _on_gpu(best.device, len(devices))
     what = (
-        f"{units.duration(alone)} of {units.duration(total)} of communication ran while nothing computed, most of it "
-        f"in {arrays.main_name(rows)}{some}."
+        f"{units.duration(best.alone)} of {units.duration(best.total)} of communication{on} ran while nothing "
+        f"computed{' there' if on else ''}, most of it in {arrays.main_name(rows)}{some}."
     )
     yield arrays.finding(
         "exposed_communication", "exposed communication", what, gain, _overlap_advice(arrays, rows), "medium", rows=rows
     )
+
+
+class _Exposed(NamedTuple):
+    """Communication of one device beside which it does not compute, ns.
+
+    Attributes:
+        at_most: What overlapping can gain.
+        transfer: The part of `alone` that is not waiting for other ranks.
+        alone: The time in which the device does not compute.
+        total: The time of all communication.
+        device: Number of the device.
+    """
+
+    at_most: int
+    transfer: int
+    alone: int
+    total: int
+    device: int
+
+
+def _on_gpu(device: int, num_devices: int) -> str:
+    """`` of GPU 3, the most of 4,`` where a trace has several devices; else ""."""
+    return f" of GPU {device}, the most of {num_devices}," if num_devices > 1 else ""
 
 
 def _bound(arrays: TraceArrays, size_ns: int, edit: Edit) -> int:
@@ -121,20 +156,27 @@ def _exposed_ns(arrays: TraceArrays, rows: Ints, compute: Intervals) -> Floats:
 
 def _waiting(arrays: TraceArrays, rows: Ints, waited: Floats) -> Iterator[Finding]:
     rows, waited = rows[waited > 0], waited[waited > 0]
-    taken = int(arrays.dur[rows].sum())
-    lost = int((arrays.dur[rows] * waited).sum())
-    gain = _bound(arrays, lost, with_work(rows, 1 - waited)) if len(rows) else 0
+    if not len(rows):
+        return
+    devices, of_row = np.unique(arrays.ints("device", rows), return_inverse=True)
+    lost_by = np.bincount(of_row, arrays.dur[rows] * waited)
+    most = int(np.argmax(lost_by))
+    lost, taken = int(lost_by[most]), int(arrays.dur[rows[of_row == most]].sum())
+    gain = _bound(arrays, lost, with_work(rows, 1 - waited))
     if arrays.is_minor(gain, _SHARE):
         return
+    on = _on_gpu(int(devices[most]), len(devices))
     what = (
-        f"{units.plural(len(rows), 'communication kernel')} took {units.duration(taken)}, and their messages need at "
-        f"most {units.duration(taken - lost)} at {_LEAST_RATE:g} GB/s: the rest is waiting for other ranks, or a "
-        "slower network."
+        f"{units.plural(int((of_row == most).sum()), 'communication kernel')}{on} took {units.duration(taken)}, and "
+        f"their messages need at most {units.duration(taken - lost)} at {_LEAST_RATE:g} GB/s: the rest is waiting for "
+        "other ranks, or a slower network."
     )
-    advice = (
-        "cudalens.load_ranks on the traces of all ranks names the rank that starts late and its operator; give ranks "
-        "equal work"
-    )
+    advice = "give ranks equal work: compare when each rank of this file launches the same collective"
+    if len(devices) == 1:
+        advice = (
+            "cudalens.load_ranks on the traces of all ranks names the rank that starts late and its operator; give "
+            "ranks equal work"
+        )
     yield arrays.finding("waiting_for_ranks", "waiting for other ranks", what, gain, advice, "medium", rows=rows)
 
 
@@ -163,6 +205,8 @@ def _overlap_advice(arrays: TraceArrays, rows: Ints) -> str:
     how = max(taken, key=lambda one: taken[one])
     if how == _BROADCAST and taken[how]:
         return f"{_BROADCAST}; cudalens.load_ranks names the rank that the others wait for"
+    if arrays.is_inference and (not taken[how] or how == _GRADIENTS):
+        return _INFERENCE
     if not taken[how]:
         how = "start it earlier, on a stream of its own, and wait for it as late as possible"
     elif how == _PREFETCH and not arrays.is_named(_FSDP).any():

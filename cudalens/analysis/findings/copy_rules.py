@@ -25,7 +25,17 @@ _BOTH_WAYS: Final = r"HtoD|DtoH|HostToDevice|DeviceToHost|HOST_TO_DEVICE|DEVICE_
 _LAYOUT: Final = r"nchwToNhwc|nhwcToNchw|(?i:nchw_?to_?nhwc|nhwc_?to_?nchw|tensor_?transform|batched_transpose)"
 _COPY_OP: Final = r"^aten::(?:copy_|clone|_to_copy|_foreach_copy_)$"
 _CAST: Final = "^aten::_to_copy$"
+#: What a program calls to convert a tensor; autocast converts within the operators that it wraps.
+_CONVERSION: Final = r"^aten::(?:to|_to_copy|copy_|type_as|float|half|bfloat16)$"
 _COPY_CALL: Final = r"Memcpy"
+
+#: torch.compile's functions with CUDA graphs copy inputs to fixed addresses, and clone outputs.
+_COMPILED_FUNCTION: Final = r"^CompiledFunction"
+_GRAPH_LAUNCH: Final = r"^(?:cuda|cu|hip)GraphLaunch"
+_GRAPH_COPIES: Final = (
+    "CUDA graphs of torch.compile copy inputs to fixed addresses and clone outputs: torch._dynamo.mark_static_address "
+    'for inputs that stay where they are, or no graphs (mode="default") where launching is not the bottleneck'
+)
 
 #: What programs do with such a tensor before they copy it: elementwise operators, views, conversions.
 _ADJUSTMENT: Final = (
@@ -385,7 +395,9 @@ def on_device(arrays: TraceArrays) -> Iterator[Finding]:
         "look for .contiguous(), .clone(), .to(dtype) and torch.cat in the loop; views, out= and a single dtype avoid "
         "them; torch.compile fuses casts"
     )
-    if len(arrays.work.rows) and 2 * _time_of_casts(arrays) >= taken:
+    if len(arrays.work.rows) and 2 * _time_of_graph_copies(arrays, rows) >= taken:
+        advice = _GRAPH_COPIES
+    elif len(arrays.work.rows) and 2 * _time_of_casts(arrays, rows) >= taken:
         advice = (
             "autocast casts weights once per autocast context: use one for the whole step, or model.to(torch.bfloat16) "
             "with FP32 weights in the optimizer; torch.compile fuses the other casts"
@@ -393,9 +405,22 @@ def on_device(arrays: TraceArrays) -> Iterator[Finding]:
     yield arrays.finding("copies", "copies and casts", what, gain, advice, "low", rows=rows, place=arrays.place_of(ops))
 
 
-def _time_of_casts(arrays: TraceArrays) -> int:
-    """Device time of what ``aten::_to_copy`` launched, ns: conversions to another dtype, as autocast makes them."""
-    return int(arrays.dur[arrays.work.rows[arrays.launched(arrays.matching(_CAST, "cpu_op"))]].sum())
+def _time_of_casts(arrays: TraceArrays, rows: Ints) -> int:
+    """Device time of those of `rows` that are casts within other operators, as autocast makes them, ns."""
+    casts = arrays.matching(_CAST, "cpu_op")
+    outermost = arrays.outermost_ops(casts)
+    by_program = arrays.beneath(outermost[arrays.is_named(_CONVERSION)[outermost]])
+    within = np.setdiff1d(casts, by_program)
+    return int(arrays.dur[np.intersect1d(rows, arrays.work.rows[arrays.launched(within)])].sum()) if len(within) else 0
+
+
+def _time_of_graph_copies(arrays: TraceArrays, rows: Ints) -> int:
+    """Device time of those of `rows` that torch.compile launched beside its CUDA graphs, ns."""
+    functions = arrays.matching(_COMPILED_FUNCTION, "cpu_op")
+    if not len(functions) or not arrays.is_named(_GRAPH_LAUNCH).any():
+        return 0
+    copies = rows[arrays.is_in("gpu_memcpy")[rows]]
+    return int(arrays.dur[np.intersect1d(copies, arrays.work.rows[arrays.launched(functions)])].sum())
 
 
 def _copies(rows: Ints) -> str:

@@ -25,7 +25,7 @@ from cudalens.analysis.findings.idle_attribution import (
     RECORD,
     Gaps,
 )
-from cudalens.analysis.findings.trace_arrays import TraceArrays
+from cudalens.analysis.findings.trace_arrays import COMPILED_REGION, TraceArrays
 from cudalens.analysis.time.groups import Intervals, intersect, length, union, unite
 from cudalens.frames.build import STEP_PREFIX
 from cudalens.frames.column_arrays import Bools, Ints
@@ -50,6 +50,17 @@ _OTHER_SHARE: Final = 0.05
 _TRITON: Final = "^triton_"
 _COMPILE_NS: Final = 10_000_000
 
+#: What to try where torch.compile launches the kernels.
+_COMPILED_LAUNCHES: Final = (
+    'torch.compile(model, mode="reduce-overhead") replays the region\'s kernels as CUDA graphs, or larger batches'
+)
+_WRAPPER: Final = r"[/\\]torchinductor_"
+_SLEEP: Final = r"<built-in function sleep>"
+_WRAPPER_ADVICE: Final = (
+    'it is the wrapper of torch.compile\'s kernels: mode="reduce-overhead" (a CUDA graph), or '
+    "torch._inductor.config.cpp_wrapper = True"
+)
+
 #: What to try in a program without torch: C++, OpenMP, OpenACC.
 _NATIVE_LAUNCHES: Final = "fewer and larger kernels (fuse loops), or a CUDA graph of the sequence"
 
@@ -57,10 +68,20 @@ _NATIVE_LAUNCHES: Final = "fewer and larger kernels (fuse loops), or a CUDA grap
 _MOST_AT_FIRST: Final = 0.75
 _MIN_FIRST: Final = 10
 _MIN_EARLY: Final = 3
+#: A function that is called so often runs in a loop, unless nearly all calls are in the first half.
+_AT_FIRST: Final = 0.8
+_MIN_RECURRING: Final = 8
 
 #: An operator in a pause takes ten times as long as it usually does; pauses come in operators of several names.
 _USUAL_SHARE: Final = 0.1
 _MIN_PAUSES: Final = 3
+
+#: So many calls, throughout the run, are not first calls.
+_MIN_EACH: Final = 100
+_EACH_CALL: Final = "each of these calls takes long, not only the first: fewer of them, with more work in each"
+
+#: More waits than this are not for the work before the recording, which the first ones wait for.
+_MIN_REPEATED: Final = 5
 
 
 def launching(arrays: TraceArrays) -> Iterator[Finding]:
@@ -92,11 +113,22 @@ def _launch_bound(arrays: TraceArrays, gaps: Gaps) -> Finding:
     )
     last = "or larger batches" if arrays.is_other_device else "larger batches, or %%cudagraph if shapes do not change"
     advice = f"torch.compile(model) to fuse small operators, {last}" if arrays.has_torch else _NATIVE_LAUNCHES
+    if arrays.has_torch and _is_in_compiled(arrays, gaps):
+        advice = _COMPILED_LAUNCHES
     rows = arrays.work.rows[gaps.ended_by]
     return arrays.finding(
         "launch_bound", "launch overhead", what, gaps.total_ns, advice, confidence,
         rows=rows, weight=gaps.length, place=arrays.place_of(rows, gaps.length), is_idle=True,
     )  # fmt: skip
+
+
+def _is_in_compiled(arrays: TraceArrays, gaps: Gaps) -> bool:
+    """Whether most of the gaps are before work that a region of torch.compile launched."""
+    regions = arrays.host(COMPILED_REGION)
+    if not len(regions):
+        return False
+    inside = np.isin(gaps.ended_by, arrays.launched(regions))
+    return 2 * int(gaps.length[inside].sum()) >= gaps.total_ns
 
 
 def _slowed(arrays: TraceArrays) -> str:
@@ -112,6 +144,8 @@ def _graphable(arrays: TraceArrays, repeat: Repeat) -> Finding | None:
     launch, queued = _within(arrays.idle.launch, repeat), _within(arrays.idle.queued, repeat)
     size = launch + queued
     if launch < _GRAPH_SHARE * arrays.span_ns or repeat.has_graphs:
+        return None
+    if 2 * length(arrays.captures) >= arrays.wall_ns:  # the program is capturing graphs
         return None
     waits = _waits_within(arrays, repeat)
     graph = fused(arrays.work.rows[repeat.at], repeat.number, as_graph=True)
@@ -321,10 +355,26 @@ def _driver_calls(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
         f"the GPU was idle for {units.duration(gaps.total_ns)} in {units.plural(gaps.num_gaps, 'gap')} while the "
         f"host was in driver calls, the longest {name} ({units.duration(int(gaps.length.max()))})."
     )
+    num_waits = sum(_is_wait(one) for one in arrays.events["name"].array[running])
+    if _is_throughout(arrays, gaps):
+        advice = _EACH_CALL
+    else:
+        advice = _call_advice(arrays, name, num_waits)
     return arrays.finding(
-        "driver_calls", "long driver calls", what, gaps.total_ns, _call_advice(arrays, name), "medium",
+        "driver_calls", "long driver calls", what, gaps.total_ns, advice, "medium",
         rows=np.unique(running), place=arrays.place(longest), is_idle=True,
     )  # fmt: skip
+
+
+def _is_throughout(arrays: TraceArrays, gaps: Gaps) -> bool:
+    """Whether there are many gaps, and the last third of the window has its part of them: no first calls."""
+    last = gaps.select(gaps.start >= arrays.window.end - arrays.wall_ns // 3)
+    return gaps.num_gaps >= _MIN_EACH and last.total_ns >= gaps.total_ns / 6
+
+
+def _is_wait(name: str) -> bool:
+    call = plain_call(name)
+    return bool(is_host_copy(call) or sync_target(call))
 
 
 def _first_calls(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
@@ -396,15 +446,20 @@ def _host_pauses(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
     )  # fmt: skip
 
 
-def _call_advice(arrays: TraceArrays, name: str) -> str:
-    """What to try against a long call, by what it does."""
+def _call_advice(arrays: TraceArrays, name: str, num_waits: int) -> str:
+    """What to try against a long call, by what it does, and how many of the calls are waits."""
     call = plain_call(name)
-    if (is_host_copy(call) or sync_target(call)) and not arrays.has_torch:
+    if _is_wait(name) and not arrays.has_torch:
         return (
             "the call returned after the work that this trace shows had ended: look for work that is not recorded "
             "(other processes, managed memory), and wait once after the loop"
         )
-    if is_host_copy(call) or sync_target(call):
+    if _is_wait(name) and num_waits >= _MIN_REPEATED:
+        return (
+            "the waits end later than the work that they waited for, again and again: another process used the GPU in "
+            "between (nvidia-smi), or its work is not recorded"
+        )
+    if _is_wait(name):
         return (
             "record from an earlier step on: the call waits for work that this trace does not show, which was launched "
             "before the recording or by another process"
@@ -417,10 +472,10 @@ def _call_advice(arrays: TraceArrays, name: str) -> str:
 
 def _host_work(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
     at = int(np.argmax(gaps.length))
-    row, rows = int(running[at]), arrays.work.rows[gaps.ended_by]
+    row, rows = _covering(arrays, int(running[at]), int(gaps.length[at])), arrays.work.rows[gaps.ended_by]
     is_step = arrays.is_named(f"^{STEP_PREFIX}")[row] and row >= 0
     name = f"in {arrays.name_of(row)}" if row >= 0 and not is_step else "outside recorded operators and calls"
-    at_first_ns = _at_first_ns(arrays, gaps)
+    at_first_ns = 0 if _recurs(arrays, gaps, running) else _at_first_ns(arrays, gaps)
     early = f"; {units.duration(at_first_ns)} of it in the first quarter of the work" if at_first_ns else ""
     what = (
         f"the GPU was idle for {units.duration(gaps.total_ns)} in {units.plural(gaps.num_gaps, 'gap')} of "
@@ -447,10 +502,55 @@ def _host_work_advice(arrays: TraceArrays, gaps: Gaps, running: Ints, *, is_earl
         if not arrays.has_torch:
             return "name the host's work with NVTX ranges: only its calls of the runtime are recorded"
         return "record what the host does: activities=[CPU, CUDA] of torch.profiler, or nsys --python-sampling=true"
+    if len(arrays.captures.start) == 0 and (advice := _advice_in_python(arrays, gaps, running)):
+        return advice
     advice = "move that work (logging, metrics, Python loops over elements) out of the loop, or to another thread"
     if has_ops and not arrays.has_python:  # a program with torch, which has such lines
         advice += "; for its lines, profile with %%cudaprofile --stacks"
     return advice
+
+
+def _covering(arrays: TraceArrays, row: int, gap_ns: int) -> int:
+    """The innermost event around `row` that takes half of a gap or more; `row` itself if there is none."""
+    found = row
+    while found >= 0 and 2 * int(arrays.dur[found]) < gap_ns:
+        found = int(arrays.parent[found])
+    return row if found < 0 else found
+
+
+def _recurs(arrays: TraceArrays, gaps: Gaps, running: Ints) -> bool:
+    """Whether most of the gaps are in Python functions that run as often later: a busy device hides the later ones."""
+    rows = np.flatnonzero(arrays.is_in("python_function"))
+    if not len(rows):
+        return False
+    codes = arrays.events["name"].array.codes
+    middle = np.median(arrays.ts[rows])  # the host runs ahead of the device: not the middle of the window
+    balance = np.zeros(len(arrays.events["name"].array.categories) + 1, np.int64)
+    np.add.at(balance, codes[rows], np.where(arrays.ts[rows] > middle, 1, -1))
+    calls = np.bincount(codes[rows], minlength=len(balance))
+    known = (running >= 0) & arrays.is_in("python_function")[running]
+    of = codes[running]
+    recurs = known & (calls[of] >= _MIN_RECURRING) & (balance[of] > -_AT_FIRST * calls[of])
+    return 2 * int(gaps.length[recurs].sum()) >= gaps.total_ns
+
+
+def _advice_in_python(arrays: TraceArrays, gaps: Gaps, running: Ints) -> str | None:
+    """What to try where most of the gaps are in Python functions: their own time, as others would be innermost."""
+    in_python = arrays.is_in("python_function")[running] & (running >= 0)
+    if 2 * int(gaps.length[in_python].sum()) < gaps.total_ns:
+        return None
+    at = int(np.argmax(np.where(in_python, gaps.length, -1)))
+    row = _covering(arrays, int(running[at]), int(gaps.length[at]))
+    if arrays.is_named(_WRAPPER)[row]:
+        return _WRAPPER_ADVICE
+    if arrays.is_named(_SLEEP)[row]:
+        return "the program sleeps: remove time.sleep(), or wait for what it waits for (an event, a queue)"
+    if row != running[at]:
+        return f"it is in Python functions that {arrays.name_of(row)} calls: call it less often, or keep its result"
+    return (
+        f"it is the own time of {arrays.name_of(row)}: its Python lines, or C++ code that no event shows "
+        "(py-spy record --native)"
+    )
 
 
 def _at_first_ns(arrays: TraceArrays, gaps: Gaps) -> int:

@@ -54,7 +54,9 @@ def tiny_kernels(arrays: TraceArrays) -> Iterator[Finding]:
         f"{units.count(count)} of {units.plural(total, 'kernel')} are shorter than {units.duration(TINY_NS)}: they "
         f"take {units.duration(run)}{before}."
     )
-    advice = "torch.compile(model) fuses elementwise operators; foreach or fused optimizers; larger batches"
+    ways = [] if arrays.is_compiled else ["torch.compile(model) fuses elementwise operators"]
+    ways += [] if arrays.is_inference else ["foreach or fused optimizers"]
+    advice = "; ".join([*ways, "larger batches"])
     yield arrays.finding("tiny_kernels", "tiny kernels", what, gain, advice, "medium", rows=work.rows[tiny])
 
 
@@ -165,7 +167,9 @@ def eager_attention(arrays: TraceArrays) -> Iterator[Finding]:
         within = arrays.beneath(np.union1d(first, last))
         low, high = arrays.launched_in(within)
         quiet = without_host(within[low == high])
+        at_most = length(arrays.work_time(arrays.is_work(np.sort(others)))) + arrays.idle_before(launched)
         gain = arrays.steady.gain(with_work(others, 0.0), quiet, fused(rows, number, as_graph=True))
+        gain = min(gain, at_most)
     else:
         rows, side = softmax, "CPU"
         taken = length(union(arrays.ts[first], arrays.end[last]))
@@ -341,9 +345,9 @@ def _advice(arrays: TraceArrays, capability: float | None, rows: Ints) -> str:
 def double_precision(arrays: TraceArrays) -> Iterator[Finding]:
     """``float64_math``: kernels compute in float64.
 
-    Gain: what a replay saves in which products take the time that corresponds to the rate of float32 (a 32nd, or half
-    on devices with fast float64), and other kernels half of their time, for half of the bytes. Threshold: a twentieth
-    of the window.
+    Gain: what a replay saves in which products, and kernels of the program itself, take the time that corresponds to
+    the rate of float32 (a 32nd, or half on devices with fast float64), and torch's other kernels half of their time,
+    for half of the bytes. Threshold: a twentieth of the window.
     """
     rows = arrays.matching(_FLOAT64, "kernel")
     if not len(rows):
@@ -351,7 +355,10 @@ def double_precision(arrays: TraceArrays) -> Iterator[Finding]:
     capability = arrays.capability
     is_slow = not arrays.is_amd and capability is not None and capability not in _FAST_64
     products = arrays.matching(_PRODUCTS_64, "kernel")
-    others = rows[~arrays.is_named(_PRODUCTS_64)[rows]]
+    is_product = arrays.is_named(_PRODUCTS_64)[rows]
+    if is_slow and not arrays.has_torch:  # arithmetic can be what limits them
+        products, is_product = rows, np.ones(len(rows), bool)
+    others = rows[~is_product]
     gain = arrays.steady.gain(with_work(products, 1 / _SLOW_64 if is_slow else 0.5), with_work(others, 0.5))
     if arrays.is_minor(gain, _SHARE):
         return
@@ -360,7 +367,14 @@ def double_precision(arrays: TraceArrays) -> Iterator[Finding]:
         f"it in {arrays.main_name(rows)}."
     )
     advice = "float32: check for numpy arrays, which are float64, and torch.set_default_dtype; x.float() at the source"
-    yield arrays.finding("float64_math", "float64", what, gain, advice, "high", rows=rows, place=arrays.place_of(rows))
+    if not arrays.has_torch:
+        advice = (
+            "float instead of double where its precision suffices, for all of the arithmetic or the inner loop of it"
+        )
+    yield arrays.finding(
+        "float64_math", "float64", what, gain, advice, "high" if arrays.has_torch else "medium",
+        rows=rows, place=arrays.place_of(rows),
+    )  # fmt: skip
 
 
 #: Shorter kernels are dominated by fixed costs, which differ between libraries.

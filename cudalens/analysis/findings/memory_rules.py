@@ -9,6 +9,7 @@ import numpy as np
 
 from cudalens.analysis import units
 from cudalens.analysis.findings.finding import Confidence, Finding, without_host, without_waits
+from cudalens.analysis.findings.fusion_rules import OPTIMIZER_STEP
 from cudalens.analysis.findings.idle_attribution import ALLOCATE
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.memory.totals import Refusal, last_refusal
@@ -33,6 +34,13 @@ _MIN_FREES: Final = 3
 _MIN_CALLS: Final = 20
 _FREE: Final = r"^(?:cuda|hip)Free|^cuMem(?:Free|Unmap|Release)"
 
+#: So many calls within operators are not those of a cache that is released.
+_MIN_UNCACHED: Final = 20
+_UNCACHED: Final = (
+    "torch's caching allocator is off (PYTORCH_NO_CUDA_MEMORY_CACHING=1, or an allocator without a cache): each tensor "
+    "asks the driver for memory; turn it on"
+)
+
 
 def allocating(arrays: TraceArrays) -> Iterator[Finding]:
     """``driver_memory``: the driver allocates or frees memory, which stops the host, and often the device.
@@ -42,17 +50,18 @@ def allocating(arrays: TraceArrays) -> Iterator[Finding]:
     sizes are requested. If calls in steps after the first have a tenth of their idle time, they go on; so do calls
     after the first third of a run without steps, if they free memory three times. Otherwise they are a warm-up, and the
     advice says so. Where most of the idle time is after the first retry or ``empty_cache()``, only the calls from there
-    on count.
+    on count; without a caching allocator, all do.
     """
     rows = arrays.matching(ALLOCATE)
     if not len(rows) or not arrays.span_ns:
         return
-    late = _from_first_release(arrays, rows)
+    is_uncached = _is_uncached(arrays, rows)
+    late = rows if is_uncached else _from_first_release(arrays, rows)
     is_released = 2 * length(_idle_in(arrays, late)) >= length(_idle_in(arrays, rows)) if len(late) else False
     rows = late if is_released else rows
     size, is_steady = length(_idle_in(arrays, rows)), is_released or _is_steady(arrays, rows)
     waits = arrays.trace.syncs[arrays.trace.syncs["event"].isin(rows)]
-    retries = int((waits["kind"] == SyncKind.ALLOCATOR_RETRY).sum()) if is_released else 0
+    retries = int((waits["kind"] == SyncKind.ALLOCATOR_RETRY).sum()) if is_released and not is_uncached else 0
     at_most = length(arrays.time_of(rows)) if is_released else size
     gain = arrays.replays.bound(at_most, without_host(rows), without_waits(rows))
     again = f", {units.plural(retries, 'time')} because memory had run out" if retries else ""
@@ -64,7 +73,8 @@ def allocating(arrays: TraceArrays) -> Iterator[Finding]:
     is_likely = is_steady or gain >= _COLD_SHARE * arrays.wall_ns
     confidence: Confidence = "medium" if is_likely else "low"
     yield arrays.finding(
-        "driver_memory", title, what, gain, _advice(arrays, retries, is_released, is_steady),
+        "driver_memory", title, what, gain,
+        _UNCACHED if is_uncached else _advice(arrays, retries, is_released, is_steady),
         "high" if is_released else confidence,
         rows=rows, place=arrays.place_of(rows), is_idle=True,
     )  # fmt: skip
@@ -86,15 +96,36 @@ def _is_steady(arrays: TraceArrays, rows: Ints) -> bool:
     kernels = arrays.work.start[arrays.work.kind == COMPUTE]
     after_first = rows[arrays.ts[rows] >= int(kernels.min(initial=arrays.busy.start[-1]))]
     steps = arrays.host(rf"^{STEP_PREFIX}\d+$")
+    if len(steps) < 2:
+        steps = arrays.outermost(arrays.host(OPTIMIZER_STEP))
     begin = int(arrays.end[steps[0]]) if len(steps) > 1 else round(arrays.window.start + _STEADY * arrays.wall_ns)
     late = after_first[arrays.ts[after_first] >= begin]
     if not arrays.has_torch:  # without a caching allocator
         return len(late) >= _MIN_CALLS
-    goes_on = length(_idle_in(arrays, late)) >= _LATE * length(_idle_in(arrays, rows))
+    late_ns = length(_idle_in(arrays, late))
+    if len(steps) < 2 and len(late):  # one long call is the set-up of a library
+        late_ns -= length(_idle_in(arrays, late[[int(np.argmax(arrays.dur[late]))]]))
+    goes_on = late_ns >= _LATE * length(_idle_in(arrays, rows))
     is_free = arrays.is_named(_FREE, late)
     # What is freed after the last allocation is freed at the end.
     last = int(arrays.ts[late[~is_free]].max(initial=-1))
     return goes_on and (len(steps) > 1 or int((arrays.ts[late[is_free]] < last).sum()) >= _MIN_FREES)
+
+
+def _is_uncached(arrays: TraceArrays, rows: Ints) -> bool:
+    """Whether tensors are allocated by the driver, one by one: operators free them, and not the allocator's caches."""
+    is_free = arrays.is_named(_FREE)[rows]
+    frees, others = rows[is_free], rows[~is_free]
+    above = arrays.parent[frees]
+    in_operators = int((arrays.is_in("cpu_op")[above] & (above >= 0)).sum())
+    is_one_by_one = 2 * int(np.abs(np.diff(is_free.astype(np.int8))).sum()) >= len(rows) / 4
+    return (
+        arrays.has_torch
+        and min(len(others), in_operators) >= _MIN_UNCACHED
+        and 2 * in_operators >= len(frees)
+        and 2 * len(frees) >= len(others)
+        and is_one_by_one
+    )
 
 
 def _from_first_release(arrays: TraceArrays, rows: Ints) -> Ints:
@@ -127,8 +158,6 @@ _UNUSED: Final = 0.05
 _FULL: Final = 0.90
 
 _THROTTLED: Final = 0.10
-
-_TRAINING: Final = r"^autograd::engine|^Optimizer\.step#"
 
 
 def memory_full(arrays: TraceArrays) -> Iterator[Finding]:
@@ -183,7 +212,7 @@ def _memory_advice(arrays: TraceArrays) -> str:
                 "GPU has free, are enough"
             )
         return "%cudamem lists what holds memory; torch.utils.checkpoint, smaller batches, or lower precision"
-    if arrays.is_named(_TRAINING).any():
+    if arrays.is_training:
         return f"%cudamem lists what holds memory; torch.utils.checkpoint, smaller batches{segments}"
     return (
         f"%cudamem lists what holds memory; smaller batches{segments}; expected "

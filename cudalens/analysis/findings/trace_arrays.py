@@ -55,6 +55,12 @@ _OPERATOR: Final = r"^(?!autograd::engine)[A-Za-z_]\w*::\w"
 
 _WARMUP: Final = r"(?i)warm.?up"
 
+_TRAINING: Final = r"^autograd::engine|^Optimizer\.step#"
+
+#: The ranges of torch.compile around its kernels, and the names of the kernels.
+COMPILED_REGION: Final = r"^Torch-Compiled Region\b|^## Call CompiledFxGraph\b|^CompiledFunction"
+_COMPILED_KERNEL: Final = r"^triton_(?:poi|red|per|tem)_"
+
 
 class LongCalls(NamedTuple):
     """What the host did in gaps of its other work (`IdleTime.host_work`); arrays of the shape of the gaps.
@@ -97,6 +103,21 @@ class TraceArrays(EventArrays):
     def has_torch(self) -> bool:
         """Whether the program uses torch, by its operators, Python calls or kernels: advice can name its API."""
         return uses_torch(self.trace)
+
+    @cached_property
+    def is_training(self) -> bool:
+        """Whether a backward pass or a step of an optimizer was recorded."""
+        return bool(self.is_named(_TRAINING).any())
+
+    @cached_property
+    def is_inference(self) -> bool:
+        """Whether operators were recorded, and none of a backward pass or of an optimizer."""
+        return bool(self.is_in("cpu_op").any()) and not self.is_training
+
+    @cached_property
+    def is_compiled(self) -> bool:
+        """Whether torch.compile made some of the kernels or launched them."""
+        return bool(len(self.matching(_COMPILED_KERNEL, "kernel")) or len(self.host(COMPILED_REGION)))
 
     @property
     def is_file(self) -> bool:
@@ -290,6 +311,14 @@ class TraceArrays(EventArrays):
     def is_work(self, rows: Ints) -> Bools:
         """Which device work is one of `rows` (sorted); shape of the work."""
         return np.isin(self.work.rows, rows, assume_unique=True)
+
+    def idle_before(self, chosen: Ints) -> int:
+        """Idle time that ended with the `chosen` device work (indices), without that in one-off calls, ns."""
+        is_one_off = self.long_calls.in_call | self.is_first_call
+        parts = (self.idle.launch, self.idle.queued, self.idle.host_work.select(~is_one_off))
+        before_first = Intervals(*(side[self.idle.outside.start < self.busy.start[:1]] for side in self.idle.outside))
+        first = length(before_first) if 0 in chosen else 0
+        return first + sum(part.select(np.isin(part.ended_by, chosen)).total_ns for part in parts)
 
     def exposed(self, chosen: Bools) -> int:
         """Time of the `chosen` device work in which no other work ran, ns."""

@@ -11,12 +11,12 @@ import numpy as np
 from cudalens.analysis import units
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.findings.finding import Finding
-from cudalens.analysis.findings.idle_attribution import ALLOCATE, COMPILE, LOADER, LONG_NS
+from cudalens.analysis.findings.idle_attribution import ALLOCATE, COMPILE, LOADER, LONG_NS, MAX_LATENCY_NS
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.groups import Intervals, intersect, length, subtract, union
 from cudalens.analysis.time.work import WAITING
 from cudalens.frames import RUNTIME_CATEGORIES
-from cudalens.frames.build import STEP_PREFIX
+from cudalens.frames.build import STEP_PREFIX, innermost_event
 from cudalens.frames.column_arrays import Ints
 
 if TYPE_CHECKING:
@@ -41,6 +41,14 @@ _PAGES_TO_HOST: Final = r"DtoH.*\(Unified\)"
 _ON_PAGES: Final = (
     "initialize, check and reduce the data on the GPU, or leave the host's loop out of the recording: it reads or "
     "writes page by page"
+)
+
+#: Where fewer of the launches are recorded, gaps have no cause.
+_FEW_LAUNCHES: Final = 0.5
+
+_NOT_RECORDED: Final = (
+    "the recorded work does not explain this: kernels are missing from the trace (dropped records, another library), "
+    "or another process used the GPU (nvidia-smi); compare with nsys"
 )
 
 #: What the host did in idle time, by cause, in the sentence about time that no finding explains.
@@ -149,15 +157,31 @@ def unexplained(arrays: TraceArrays, left: Mapping[str, int]) -> Iterator[Findin
     if on_pages:
         title, advice = "a host that works on managed memory", _ON_PAGES
         names = _LEFT | {"device": "mostly after pages of managed memory had moved to the host, which worked on them"}
+    in_time = parts[0][1] == "device" and not on_pages and 2 * _launched_in_time_ns(arrays) >= gain
+    if in_time:
+        names = _LEFT | {"device": "before work that the host had launched in time, and that began late"}
+        advice = _NOT_RECORDED
+    if parts[0][1] == "device" and not on_pages and (arrays.work.launch >= 0).mean() < _FEW_LAUNCHES:
+        advice = "the launches of this work are not recorded: ranges of the program (record_function) show its part"
     listed = ", ".join(f"{units.duration(ns)} {names[cause]}" for ns, cause in parts)
     what = f"the GPU was idle for {units.duration(gain)} ({arrays.share(gain)} of the window): {listed}."
     if parts[0][1] == "device" and not on_pages and not (arrays.work.launch >= 0).any():
-        what += _longest_beside(arrays)
+        named = _longest_beside(arrays)
+        if named is not None:
+            what += f" The host was longest in {arrays.name_of(named[0])} ({units.duration(named[1])} of it)."
     rows = arrays.work.rows[:1]
     yield arrays.finding(
         "idle", title, what, gain, advice, "medium",
         rows=rows, is_idle=True,
     )  # fmt: skip
+
+
+def _launched_in_time_ns(arrays: TraceArrays) -> int:
+    """Idle time of the devices after the launch of the work that ended it, and after `MAX_LATENCY_NS`, ns."""
+    start, end = arrays.busy.end[:-1], arrays.busy.start[1:]
+    launch = arrays.work.launch[np.searchsorted(arrays.work.start, end, "left")]
+    is_ready = (launch >= 0) & (arrays.end[np.maximum(launch, 0)] <= start) & (end - start >= MAX_LATENCY_NS)
+    return int((end - start)[is_ready].sum())
 
 
 def _beside_pages_ns(arrays: TraceArrays) -> int:
@@ -167,16 +191,35 @@ def _beside_pages_ns(arrays: TraceArrays) -> int:
     return int((end - start)[np.isin(start, to_host)].sum())
 
 
-def _longest_beside(arrays: TraceArrays) -> str:
-    """Which event of the host was longest while the devices were idle, if it takes a tenth of that time."""
+def _longest_beside(arrays: TraceArrays) -> tuple[int, int] | None:
+    """The host's row that was longest while the devices were idle, and that time, ns; None below a tenth of it."""
     idle = Intervals(arrays.busy.end[:-1], arrays.busy.start[1:])
-    rows = np.flatnonzero((arrays.thread >= 0) & ~arrays.is_in("Trace", "overhead") & (arrays.self_dur > 0))
+    is_call = arrays.is_in("Trace", "overhead") | arrays.is_named(_NOT_CALLS)
+    rows = np.flatnonzero((arrays.thread >= 0) & ~is_call & (arrays.self_dur > 0))
     rows = rows[np.argsort(-arrays.self_dur[rows], kind="stable")][:_MOST_ROWS]
     overlaps = [length(intersect(idle, arrays.time_of(rows[k : k + 1]))) for k in range(len(rows))]
     if not overlaps or max(overlaps) < length(idle) / 10:
-        return ""
+        return None
     longest = int(np.argmax(overlaps))
-    return f" The host was longest in {arrays.name_of(int(rows[longest]))} ({units.duration(overlaps[longest])} of it)."
+    return int(rows[longest]), overlaps[longest]
+
+
+def _mostly_in(arrays: TraceArrays) -> tuple[int, int] | None:
+    """The host's row of the name in which it was the most while the devices were idle, and that time, ns."""
+    start, end = arrays.busy.end[:-1], arrays.busy.start[1:]
+    launch = arrays.work.launch[np.searchsorted(arrays.work.start, end, "left")]
+    start, end, launch = start[launch >= 0], end[launch >= 0], launch[launch >= 0]
+    pid, tid = (arrays.events[name].array[launch] for name in ("pid", "tid"))
+    running = innermost_event(arrays.events, (start + end) // 2, pid, tid)
+    known = running >= 0
+    if not known.any():
+        return None
+    running, lengths = running[known], (end - start)[known]
+    codes = arrays.events["name"].array.codes[running]
+    total = np.bincount(codes, lengths)
+    most = int(np.argmax(total))
+    at = int(np.argmax(np.where(codes == most, lengths, -1)))
+    return int(running[at]), int(total[most])
 
 
 def _advice_for(arrays: TraceArrays, cause: str) -> str:
@@ -188,7 +231,13 @@ def _advice_for(arrays: TraceArrays, cause: str) -> str:
     if cause == "device":
         return "cudalens.analysis.idle_time(trace) has each gap with the work that it waited for"
     if arrays.has_python:
-        return "cudalens.analysis.idle_time(trace) has each gap with the host's line"
+        named = _mostly_in(arrays)
+        if named is None:
+            return "cudalens.analysis.idle_time(trace) has each gap with the host's line"
+        return (
+            f"look at {arrays.name_of(named[0])}, in which the host was for {units.duration(named[1])} of it; "
+            "cudalens.analysis.idle_time(trace) has each gap"
+        )
     if arrays.trace.info.source == "file:nsys" and arrays.has_torch:
         return "nsys profile --python-sampling=true records the host's lines in each gap"
     if cause in _HOST_IS_SLOW and not arrays.has_torch:

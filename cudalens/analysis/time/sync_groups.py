@@ -274,6 +274,8 @@ _BY_KIND: Final[Mapping[SyncKind, SyncAdvice]] = {
     SyncKind.OPERATOR: SyncAdvice.ASK_FOR_LESS,
 }
 
+#: Operators with which a program copies; others copy within for themselves.
+_COPY_OPS: Final = frozenset({"aten::to", "aten::_to_copy", "aten::copy_", "aten::cpu", "aten::_foreach_copy_"})
 _MAKERS: Final = frozenset({"tensor", "as_tensor", "asarray", "from_numpy", "Tensor"})
 _STATEMENT: Final = re.compile(r"(?:if|while|assert)\b\s*")
 
@@ -304,6 +306,8 @@ def remedy(
         return _NATIVE.get(kind, SyncAdvice.NATIVE_ORDER)
     if kind is SyncKind.OPERATOR and op is not None and "conv" in op:
         return SyncAdvice.TRY_BEFORE
+    if kind is SyncKind.PAGEABLE_TO_HOST and op is not None and op not in _COPY_OPS:
+        return SyncAdvice.ASK_FOR_LESS
     if kind is SyncKind.BOOLEAN_INDEX and op is not None and "index_put" in op:
         return SyncAdvice.MASKED_WRITE
     if kind is SyncKind.TRUTH and (expression or "").startswith("assert"):

@@ -110,6 +110,7 @@ _OLDER: Final = {
 _INTEGERS: Final = (
     "device",
     "stream",
+    "original_stream",
     "correlation",
     "external_id",
     "sequence_nr",
@@ -129,6 +130,8 @@ _INTEGERS: Final = (
     "src_rank",
     "dst_rank",
 )
+#: Arguments that say what a copy or a memset is, where its name does not.
+COPY_KINDS: Final = ("copy_kind", "source_kind", "target_kind", "memory_kind")
 _NUMBERS: Final = ("blocks_per_sm", "warps_per_sm", "occupancy_pct")
 _JSON: Final = (
     "shapes",
@@ -148,6 +151,7 @@ _TEXTS: Final = (
     "message_dtype",
     "kernel_backend",
     "kernel_hash",
+    *COPY_KINDS,
 )
 _INT32: Final = frozenset({"registers"})
 _CURRENT: Final = {older: field for field, older in _OLDER.items()}
@@ -331,8 +335,8 @@ class EventColumns:
     def to_columns(self) -> dict[str, Any]:
         """Return the columns by their names in the catalog; what was added is no longer here afterwards.
 
-        In addition: ``lane`` (int32 codes into `lanes`), and ``device`` and ``stream`` from the args (int64, `MISSING`
-        where the args have none).
+        In addition: ``lane`` (int32 codes into `lanes`), ``device`` and ``stream`` from the args (int64, `MISSING`
+        where the args have none), and those of `COPY_KINDS` that occur.
         """
         n = self.num_rows
         dense = {key: _joined(parts) for key, parts in self._dense.items()}
@@ -346,7 +350,9 @@ class EventColumns:
         for field in ("device", "stream"):
             arrays = self._sparse[field].to_arrays(n, np.int64, MISSING)
             columns[field] = np.full(n, MISSING) if arrays is None else arrays[0]
-        for field in (*_INTEGERS[2:], *_NUMBERS, "stack"):
+        if (arrays := self._sparse["original_stream"].to_arrays(n, np.int64, MISSING)) is not None:
+            columns["stream"] = np.where(arrays[1], columns["stream"], arrays[0])
+        for field in (*_INTEGERS[3:], *_NUMBERS, "stack"):
             dtype: type[np.number[Any]] = np.int32 if field in _INT32 else np.int64
             if field in _NUMBERS:
                 dtype = np.float32

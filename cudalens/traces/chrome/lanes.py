@@ -13,7 +13,7 @@ from cudalens.frames import categorical, nullable
 from cudalens.frames.column_arrays import Ints
 from cudalens.frames.lenient_json import text_of
 from cudalens.frames.limits import Problems
-from cudalens.traces.chrome.columns import EventColumns
+from cudalens.traces.chrome.columns import COPY_KINDS, EventColumns
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.chrome.values import MISSING, UNKNOWN, Kind, LabelArgs, decode_args, kind_of
 
@@ -101,6 +101,7 @@ def resolve_lanes(events: EventColumns, labels: Labels, problems: Problems) -> d
     keys: list[Key] = list(events.lanes)
     columns = events.to_columns()
     lane = columns.pop("lane")
+    columns["name"] = _with_copy_kinds(columns["name"], [columns.pop(kind, None) for kind in COPY_KINDS])
     columns["cat"], old_gpu = _with_old_cuda(columns, keys, lane)
     device, stream = columns.pop("device"), columns.pop("stream")
     columns["cat"], device, stream = _with_device_lanes(columns, keys, lane, labels, device, stream)
@@ -165,6 +166,31 @@ def _is_around_work(start: Ints, dur: Ints, lane: NDArray[np.int32]) -> NDArray[
     for k in order:
         is_part[k] = parent[k] != MISSING and bool(is_part[parent[k]] or not is_around[parent[k]])
     return np.asarray(is_around | is_part)
+
+
+def _with_copy_kinds(name: pd.Categorical, kinds: list[pd.Categorical | None]) -> pd.Categorical:
+    """Names in which copies and memsets have their kinds, as Kineto writes them: ``Memcpy HtoD (Pageable -> Device)``.
+
+    `kinds` has the columns of `COPY_KINDS`, None for one that no event has.
+    """
+    names = name.categories.tolist()
+    plain = [names.index(text) for text in ("Memcpy", "Memset") if text in names]
+    rows = np.flatnonzero(np.isin(name.codes, plain))
+    if not len(rows) or all(kind is None for kind in kinds):
+        return name
+    texts = [np.full(len(rows), None) if kind is None else np.asarray(kind[rows].astype(object)) for kind in kinds]
+    codes, codes_of = name.codes.astype(np.int32), {text: code for code, text in enumerate(names)}
+    for row, *of_row in zip(rows.tolist(), *texts, strict=True):
+        label = _name_with_kinds(names[codes[row]], *(text if isinstance(text, str) else "" for text in of_row))
+        codes[row] = codes_of.setdefault(label, len(codes_of))
+    return categorical(codes, list(codes_of))
+
+
+def _name_with_kinds(name: str, copy: str, source: str, target: str, memory: str) -> str:
+    source, target, memory = ((kind or "unknown").capitalize() for kind in (source, target, memory))
+    if name == "Memset":
+        return name if memory == "Unknown" else f"{name} ({memory})"
+    return f"{name} {copy} ({source} -> {target})" if copy else name
 
 
 def _with_device_lanes(

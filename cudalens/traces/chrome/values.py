@@ -37,6 +37,9 @@ TODAY: Final = {
     "GPU User Annotation": "gpu_user_annotation",
     "Python": "python_function",
     "Overhead": "overhead",
+    # Nodes of a graph that are no work of the device: a function on the host, and the record of an event.
+    "graph_host_node": "gpu_user_annotation",
+    "graph_event_node": "gpu_user_annotation",
 } | WORK_ELSEWHERE
 
 #: Category of CUPTI's counters for a range or a kernel.
@@ -88,6 +91,10 @@ _NAMES: Final = {
     "old_shapes": "Input dims",
     "old_flops": "flops",
     "old_occupancy_pct": "theoretical occupancy %",
+    "copy_kind": "copy kind",
+    "source_kind": "src kind",
+    "target_kind": "dst kind",
+    "memory_kind": "memory kind",
 }
 
 
@@ -166,6 +173,12 @@ class _DeviceArgs(
     process_group_description: str | None = None
     in_split_sizes: msgspec.Raw = _UNSET
     out_split_sizes: msgspec.Raw = _UNSET
+    # Of PyTorch's writer after Kineto: where work of a graph is on a logical lane, its stream; and kinds of copies.
+    original_stream: _Int = MISSING
+    copy_kind: str | None = None
+    source_kind: str | None = None
+    target_kind: str | None = None
+    memory_kind: str | None = None
 
 
 class MemoryArgs(

@@ -225,9 +225,13 @@ def test_a_loop_of_one_kernel_is_said_to_be_one():
 def test_casts_of_autocast_in_a_steady_state_are_found_where_the_host_is_the_bottleneck():
     """Their operators go with them: the host's time of a cast is as long as its kernel."""
     world = World()
-    for _ in range(200):
+
+    def product(world):
         world.within("aten::_to_copy", lambda w: w.within("aten::copy_", cast, "cpu_op"), "cpu_op")
         world.within("aten::mm", lambda w: w.device("gemm", 40 * US).sleep(40 * US), "cpu_op")
+
+    for _ in range(200):
+        world.within("aten::linear", product, "cpu_op")
     found = by_rule(world)["copies"]
     assert found.gain_ns == pytest.approx(200 * 12 * US, rel=0.2)
     assert "autocast" in found.advice

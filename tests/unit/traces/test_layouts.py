@@ -424,3 +424,53 @@ def test_streams_of_tensorflow_timelines_are_devices(tmp_path):
     ]
     idle = next(one for one in findings(trace) if one.rule == "idle")
     assert "The host was longest in IteratorGetNext (550 µs of it)." in idle.what
+
+
+def test_work_of_a_graph_on_a_logical_lane_is_on_its_stream(tmp_path):
+    # PyTorch's newer writer puts each branch of a graph on a lane of its own, numbered from 1000.
+    graphed = {"correlation": 7, "graph id": 3, "tid": 1000, "stream": 1000}
+    events = [
+        launch(2, 3, 7),
+        kernel(8, 4, **graphed, original_stream=31),
+        kernel(10, 4, **graphed, original_stream=32),
+        kernel(20, 4, correlation=8),
+    ]
+    assert column(load_events(tmp_path, events), "stream") == [None, 31, 32, 7]
+
+
+def test_kinds_of_copies_and_memsets_in_their_arguments(tmp_path):
+    device = {"device": 0, "stream": 7, "bytes": 1000}
+    kinds = [
+        {"copy kind": "HtoD", "src kind": "pageable", "dst kind": "device"},
+        {"copy kind": "DtoH", "src kind": "device", "dst kind": "pinned"},
+        {"copy kind": "PtoP"},
+        {},
+    ]
+    copies = [
+        {**kernel(10 * i, 4), "name": "Memcpy", "cat": "gpu_memcpy", "args": device | kind}
+        for i, kind in enumerate(kinds)
+    ]
+    named = {**copies[0], "ts": 40, "name": "Memcpy HtoD (Pinned -> Device)"}
+    memset = {**kernel(50, 4), "name": "Memset", "cat": "gpu_memset", "args": device | {"memory kind": "device"}}
+    assert column(load_events(tmp_path, [*copies, named, memset]), "name") == [
+        "Memcpy HtoD (Pageable -> Device)",
+        "Memcpy DtoH (Device -> Pinned)",
+        "Memcpy PtoP (Unknown -> Unknown)",
+        "Memcpy",
+        "Memcpy HtoD (Pinned -> Device)",
+        "Memset (Device)",
+    ]
+
+
+def test_host_functions_and_event_records_of_a_graph_are_no_work_of_the_device(tmp_path):
+    args = {"device": 0, "stream": 1000, "original_stream": 31, "correlation": 7, "graph id": 3, "graph node id": 3}
+    events = [
+        kernel(8, 4, correlation=7),
+        {**kernel(20, 30), "cat": "graph_host_node", "name": "HostNode: callback", "args": args},
+        {**kernel(60, 1), "cat": "graph_event_node", "name": "EventRecord", "args": args},
+    ]
+    trace = load_events(tmp_path, events)
+    assert column(trace, "cat") == ["kernel", "gpu_user_annotation", "gpu_user_annotation"]
+    assert column(trace, "stream") == [7, 31, 31]
+    assert column(trace, "graph_node_id") == [None, 3, 3]
+    assert problems(trace) == {}

@@ -23,7 +23,7 @@ from cudalens.analysis.findings.window_rules import unexplained
 from cudalens.analysis.memory.totals import is_memory_snapshot
 from cudalens.analysis.summary import step_rows, summarize, wall_ns
 from cudalens.analysis.time.overlap import device_time
-from cudalens.analysis.time.sync_groups import summarize_syncs, syncs
+from cudalens.analysis.time.sync_advice import summarize_syncs, syncs
 from cudalens.errors import AssertionFailed, AssertionSyntaxError
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES, Trace, is_category
 

@@ -12,7 +12,8 @@ import torch
 
 from cudalens.device.interrupts import defers_interrupts
 from cudalens.kernels import Hold, hold
-from cudalens.sanitizer.rerun.program import DependentStreams, State, Task
+from cudalens.sanitizer.rerun.program import State
+from cudalens.sanitizer.rerun.tasks import DependentStreams, Task
 
 #: Number of tasks before and after the two accesses that are timed.
 WINDOW: Final = 100

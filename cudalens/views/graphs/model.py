@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 from cudalens.analysis import units
 from cudalens.analysis.cached import once_per_trace
 from cudalens.frames import Trace
-from cudalens.views.sections.model import clean, clean_records, printable
+from cudalens.views.sections.clean_text import clean, clean_records, printable
 
 #: Maximum number of recordings that are shown; the others are counted.
 MAX_NODES: Final = 1000

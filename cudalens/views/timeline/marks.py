@@ -22,7 +22,7 @@ from cudalens.frames import Trace
 from cudalens.frames.build import GPU_ACTIVITIES
 from cudalens.frames.column_arrays import integers, is_category
 from cudalens.frames.counters import MAX_NOTE, marks_frame
-from cudalens.views.sections.model import clean
+from cudalens.views.sections.clean_text import clean
 from cudalens.views.sections.waits import MAX_ROWS
 from cudalens.views.timeline.payload_codec import EXACT, clipped_times, lane_table
 

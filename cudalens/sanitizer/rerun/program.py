@@ -20,23 +20,24 @@ from cudalens.sanitizer.rerun.tasks import without_sync_warnings
 
 def fingerprints(values: Mapping[str, Any]) -> dict[str, Any]:
     """Fingerprints of tensors, all launched before the first is read; other values unchanged."""
+    found: dict[str, Any] = {}
     with without_sync_warnings():
-        pending = {name: _begun(value) if isinstance(value, torch.Tensor) else value for name, value in values.items()}
-        return {
-            name: one.result() if isinstance(one, PendingFingerprint) else _number(one) for name, one in pending.items()
-        }
+        pending = {name: _begin(value) if isinstance(value, torch.Tensor) else value for name, value in values.items()}
+        for name, value in pending.items():
+            if isinstance(value, PendingFingerprint):
+                found[name] = value.result()
+            elif value != value:
+                found[name] = "nan"  # all NaNs are equal
+            else:
+                found[name] = value
+    return found
 
 
-def _begun(tensor: torch.Tensor) -> PendingFingerprint | str:
+def _begin(tensor: torch.Tensor) -> PendingFingerprint | str:
     try:
         return begin_fingerprint(tensor)
     except KernelError:  # sparse, nested: not compared
         return "not compared"
-
-
-def _number(value: Any) -> Any:
-    """All NaNs are equal."""
-    return "nan" if value != value else value
 
 
 def copied(value: Any) -> Any:
@@ -49,8 +50,11 @@ def difference(name: str, expected: Any, found: Any) -> Difference | None:
     if isinstance(expected, torch.Tensor) and isinstance(found, torch.Tensor):
         with without_sync_warnings():
             return difference_of(name, expected, found)
-    gap = abs(found - expected) if all(isinstance(v, int | float) for v in (found, expected)) else None
-    before, now = (str(v) if isinstance(v, complex) else v for v in (expected, found))
+    gap = None
+    if isinstance(expected, int | float) and isinstance(found, int | float):
+        gap = abs(found - expected)
+    before = str(expected) if isinstance(expected, complex) else expected
+    now = str(found) if isinstance(found, complex) else found
     return Difference(name, 1, 1, (), before, now, gap, (), type(expected).__name__)
 
 
@@ -59,7 +63,6 @@ _MAX_DEPTH: Final = 3
 
 #: Number of items of containers that are saved; larger containers are not restored.
 _MAX_ITEMS: Final = 1_000_000
-
 
 _ABSENT: Final = object()
 
@@ -105,7 +108,7 @@ class State:
         self._made: set[int] = set()
 
     def made(self, tensors: Iterable[torch.Tensor]) -> None:
-        """These were created by the program."""
+        """Note that the program created these tensors: they are not saved before a write."""
         self._made.update(key for tensor in tensors if (key := _key(tensor)) and key not in self._saved)
 
     def save(self, tensors: Iterable[torch.Tensor]) -> None:

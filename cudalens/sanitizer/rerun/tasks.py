@@ -16,77 +16,11 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cudalens.device import accumulation, gpu_trace, modes
+from cudalens.device import accumulation, modes
 from cudalens.device.interpose import interposed
 from cudalens.device.launches import bound, name_of, tensors_in
 from cudalens.device.modes import has_own_dispatch
 from cudalens.device.stacks import Place, place
-
-
-class DependentStreams:
-    """Tracks a hold through waits of streams for events, and reports when the host is about to wait for it.
-
-    torch's callbacks fire before the host waits. There is none for waits within CUDA (allocation and release of memory,
-    pageable copies); these last as long as the hold.
-
-    Args:
-        stream: Handle of the held stream.
-        release: Called when the host is about to wait for dependent work.
-    """
-
-    def __init__(self, stream: int, release: Callable[[], None]) -> None:
-        self._release = release
-        self._streams, self._events = {stream}, set[int]()
-        self._subscription = gpu_trace.subscribe(
-            _ignore, quick={kind: act.__get__(self) for kind, act in _ACTS.items()}
-        )
-
-    def depends(self, stream: int) -> bool:
-        """Return whether a stream waits for the hold."""
-        return stream in self._streams
-
-    def close(self) -> None:
-        """Stop."""
-        self._subscription.close()
-
-    def _recorded(self, event: int, stream: int) -> None:
-        if stream in self._streams:
-            self._events.add(event)
-        else:
-            self._events.discard(event)
-
-    def _waited(self, event: int, stream: int) -> None:
-        if event in self._events:
-            self._streams.add(stream)
-
-    def _deleted(self, event: int) -> None:
-        self._events.discard(event)
-
-    def _event_synchronized(self, event: int) -> None:
-        if event in self._events:
-            self._release()
-
-    def _stream_synchronized(self, stream: int) -> None:
-        if stream in self._streams:
-            self._release()
-
-    def _device_synchronized(self) -> None:
-        self._release()
-
-
-def _ignore(record: gpu_trace.Record) -> None:
-    """All relevant records have quick functions."""
-
-
-_ACTS: Final = {
-    gpu_trace.EventRecorded: DependentStreams._recorded,
-    gpu_trace.EventWaited: DependentStreams._waited,
-    gpu_trace.EventDeleted: DependentStreams._deleted,
-    gpu_trace.EventSynchronized: DependentStreams._event_synchronized,
-    gpu_trace.StreamSynchronized: DependentStreams._stream_synchronized,
-    gpu_trace.DeviceSynchronized: DependentStreams._device_synchronized,
-}
-
 
 #: Methods of torch.Tensor that read host memory without an operator.
 _HOST_READERS: Final = ("numpy", "tolist", "__array__", "__dlpack__")
@@ -199,7 +133,7 @@ def without_sync_warnings() -> Iterator[None]:
 
 
 class Reporter:
-    """Numbers tasks and reports them to a listener; operators of the listener itself are no tasks.
+    """Numbers tasks and reports them to a listener; operators of the listener itself are not tasks.
 
     Attributes:
         failure: The exception of the listener, which does not reach the program; nothing is reported afterwards.
@@ -240,7 +174,7 @@ class Reporter:
     def begin(
         self, name: str, written: Sequence[torch.Tensor], device: int | None, *, is_replay: bool = False
     ) -> Task | None:
-        """Report a task that is about to be issued; None if it is none, or if it is captured instead."""
+        """Report a task that is about to be issued, and return it; None if nothing is issued, as during a capture."""
         if self.is_quiet or self.failure is not None or _is_capturing():
             return None
         task = None
@@ -296,15 +230,16 @@ class _Mode(TorchDispatchMode):
             return func(*args, **kwargs)  # a higher-order operator calls others
         task = None
         if func._schema.name.partition("::")[2] not in _IDLE:
-            touched = list(_touched(func, args, kwargs))
-            written = [tensor for tensor, is_written in touched if is_written]
-            task = self._reporter.begin(func._schema.name, written, _device_of(touched, kwargs))
+            arguments = list(_tensor_arguments(func, args, kwargs))
+            written = [tensor for tensor, is_written in arguments if is_written]
+            task = self._reporter.begin(func._schema.name, written, _device_of(arguments, kwargs))
         out = func(*args, **kwargs)
         self._reporter.end(task, [leaf for leaf in pytree.tree_leaves(out) if isinstance(leaf, torch.Tensor)])
         return out
 
 
-def _touched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[torch.Tensor, bool]]:
+def _tensor_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[torch.Tensor, bool]]:
+    """Yield each tensor among the arguments, and whether the operator may write it."""
     schema = func._schema
     namespace, _, short = schema.name.partition("::")
     is_unsure = namespace not in ("aten", "prims") or short in _UNDECLARED
@@ -316,13 +251,17 @@ def _touched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterat
         yield from ((leaf, is_written) for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor))
 
 
-def _device_of(touched: Sequence[tuple[torch.Tensor, bool]], kwargs: dict[str, Any]) -> int | None:
-    found = next((tensor.get_device() for tensor, _ in touched if tensor.is_cuda), None)
-    wanted = kwargs.get("device")
-    if found is None and wanted is not None and torch.device(wanted).type == "cuda":
-        index = torch.device(wanted).index
-        return torch.cuda.current_device() if index is None else index
-    return found
+def _device_of(arguments: Sequence[tuple[torch.Tensor, bool]], kwargs: dict[str, Any]) -> int | None:
+    """Return the GPU on which an operator works: that of an argument, or that on which it makes a tensor."""
+    for tensor, _ in arguments:
+        if tensor.is_cuda:
+            return tensor.get_device()
+    if kwargs.get("device") is None:
+        return None
+    device = torch.device(kwargs["device"])
+    if device.type != "cuda":
+        return None
+    return torch.cuda.current_device() if device.index is None else device.index
 
 
 @contextmanager

@@ -53,6 +53,8 @@ class _Sequence:
 
 @dataclass
 class _Event:
+    """A slice or its begin or end, or an instant; `kind` is `_BEGIN`, `_END`, `_INSTANT` or `_COMPLETE`."""
+
     ts: int
     kind: int
     track: int
@@ -365,15 +367,16 @@ class GpuStages:
             return  # only specifications
         extra = {text(one.name): text(one.value) for one in event.extra_data}
         cat = "kernel" if event.kernel_iid else _category(kind)
-        label = text(event.name) or texts["compute_kernels"].get(event.kernel_iid, "")
-        label = label or texts["event_names"].get(event.name_iid, "") or kind or "render stage"
+        kernel = texts["compute_kernels"].get(event.kernel_iid, "")
+        interned = texts["event_names"].get(event.name_iid, "")
+        name = text(event.name) or kernel or interned or kind or "render stage"
         if extra.get("host fn"):
-            label = f"host function {extra['host fn']}"
+            name = f"host function {extra['host fn']}"
         number = _queue_number(queue, event.hw_queue_iid or event.hw_queue_id)
         args = _args_of_stage(event, extra, texts["compute_arg_names"])
         waits = tuple(event.event_wait_ids)
         dur = min(event.duration, _MAX_NS)
-        self._stages.append(_Stage(ts, dur, event.event_id, event.gpu_id, queue, number, label, cat, args, waits))
+        self._stages.append(_Stage(ts, dur, event.event_id, event.gpu_id, queue, number, name, cat, args, waits))
 
     def take_counters(self, ts: int, event: Any, interned: dict[int, CounterNames]) -> None:
         """Keep a GpuCounterEvent message."""
@@ -402,9 +405,7 @@ class GpuStages:
         args = {"device": stage.gpu, "stream": stage.number, **stage.args}
         args.setdefault("correlation", self._launch_of(stage, by_id))
         known = {key: value for key, value in args.items() if value is not None}
-        return Record(
-            ph="X", cat=stage.cat, name=stage.name, pid=stage.gpu, tid=stage.number, args=args_of(known)
-        )  # fmt: skip
+        return Record(ph="X", cat=stage.cat, name=stage.name, pid=stage.gpu, tid=stage.number, args=args_of(known))
 
     def _launch_of(self, stage: _Stage, by_id: dict[int, _Stage]) -> int | None:
         """The number of the call that launched a stage, or that launched the first stage that it waits for."""
@@ -426,9 +427,10 @@ def _category(kind: str) -> str:
 
 
 def _queue_number(queue: str, iid: int) -> int:
-    """The number of a stream from the name of its queue, else the number of the queue."""
-    found = _NUMBER.search(queue)
-    number = next((int(group) for group in found.groups() if group), iid) if found else iid
+    """The number of a stream from the name of its queue, else the number of the queue; 0 for one beyond 62 bits."""
+    number = iid
+    if found := _NUMBER.search(queue):
+        number = int(next(group for group in found.groups() if group))
     return number if number < 1 << 62 else 0
 
 

@@ -181,17 +181,18 @@ def _titles(waits: pd.DataFrame) -> list[str]:
     ]
 
 
-# What is selected in the last live widget of a Trace, as rows of its events.
-#
-# A selection is small JSON: ``range`` ([start, end] in ns from the first event), ``event`` (a row of the events) and
-# ``names`` (texts), or for names that the page has cut ``name_rows`` (rows that have them); a part that is not selected
-# is missing. `remember` keeps it apart from the Trace.
+# The selection in the last live widget of a Trace, as rows of its events.
 
 _SELECTIONS: Final[WeakKeyDictionary[Trace, dict[str, Any]]] = WeakKeyDictionary()
 
 
 def remember(trace: Trace, selection: Mapping[str, Any] | None) -> None:
-    """Keep `selection` as that of `trace`; None removes it."""
+    """Keep `selection` as that of `trace`; None removes it.
+
+    A selection is small JSON: ``range`` ([start, end] in ns from the first event), ``event`` (a row of the events) and
+    ``names`` (texts), or for names that the page has cut ``name_rows`` (rows that have them); a part that is not
+    selected is missing. It is kept apart from the Trace.
+    """
     if selection:
         _SELECTIONS[trace] = dict(selection)
     else:

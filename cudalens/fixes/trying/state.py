@@ -167,8 +167,9 @@ class State:
             raise _refusal(where, tensor, "a tensor subclass")
         self.tensors[where] = tensor
         self._save_storage(tensor)
-        detached = tensor.detach() if tensor.layout is torch.strided else None
-        layout, grad, needs_grad = detached, tensor.grad if tensor.is_leaf else None, tensor.requires_grad
+        layout = tensor.detach() if tensor.layout is torch.strided else None
+        grad = tensor.grad if tensor.is_leaf else None
+        needs_grad = tensor.requires_grad
         if grad is not None:
             self._visit(f"{where}.grad", grad)
         if vars(tensor):

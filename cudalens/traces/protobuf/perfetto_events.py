@@ -87,7 +87,7 @@ class SliceEvents:
 
     def take(self, packet: Any) -> None:
         """Read one TracePacket message."""
-        sequence = self._state(packet)
+        sequence = self._updated_sequence(packet)
         if packet.HasField("clock_snapshot"):
             self._clocks.add_snapshot(packet.clock_snapshot, packet.trusted_packet_sequence_id)
         if packet.HasField("track_descriptor"):
@@ -103,7 +103,8 @@ class SliceEvents:
         if packet.HasField("gpu_counter_event"):
             self._gpu.take_counters(self._packet_time(packet, sequence), packet.gpu_counter_event, sequence.counters)
 
-    def _state(self, packet: Any) -> _Sequence:
+    def _updated_sequence(self, packet: Any) -> _Sequence:
+        """Return the sequence of a packet, with the texts and defaults that the packet adds to it."""
         number = packet.trusted_packet_sequence_id
         is_cleared = packet.sequence_flags & _CLEARED or packet.incremental_state_cleared
         if is_cleared or number not in self._sequences:

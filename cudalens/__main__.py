@@ -17,6 +17,7 @@ from contextlib import suppress
 import cudalens
 from cudalens.commands import VERBS
 from cudalens.errors import AssertionFailed, AssertionSyntaxError, CudalensError
+from cudalens.views.sections.clean_text import clean_lines
 
 _FAILED, _USAGE, _ERROR, _INTERRUPTED = 1, 2, 3, 130
 
@@ -76,8 +77,6 @@ def _write_any_text() -> None:
 def _refuse(message: str, code: int, *, keeps_lines: bool = False) -> int:
     text = message if keeps_lines else " ".join(message.split())
     if not text.replace("\n", "").isprintable():  # a name from a file
-        from cudalens.views.sections.model import clean_lines  # imports pandas: on first use
-
         text = clean_lines(text)
     with suppress(OSError):  # standard error may be full, and the exit code still counts
         print(f"cudalens: {text}", file=sys.stderr)

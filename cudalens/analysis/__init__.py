@@ -32,7 +32,7 @@ from cudalens.analysis.time.overlap import (
 )
 from cudalens.analysis.time.roofline import copy_rates, memcpy_bandwidth, roofline
 from cudalens.analysis.time.sequences import kernel_sequences
-from cudalens.analysis.time.sync_groups import SyncAdvice, SyncSummary, summarize_syncs, syncs
+from cudalens.analysis.time.sync_advice import SyncAdvice, SyncSummary, summarize_syncs, syncs
 from cudalens.analysis.trust.check import TrustReport, repaired, trust, trust_findings
 from cudalens.frames.info import Ceilings
 

@@ -23,21 +23,11 @@ from cudalens.analysis.findings.window_rules import unexplained
 from cudalens.analysis.memory.totals import is_memory_snapshot
 from cudalens.analysis.summary import step_rows, summarize, wall_ns
 from cudalens.analysis.time.overlap import device_time
-from cudalens.analysis.time.sync_groups import summarize_syncs, syncs
+from cudalens.analysis.time.sync_advice import summarize_syncs, syncs
 from cudalens.errors import AssertionFailed, AssertionSyntaxError
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES, Trace, is_category
 
-# Parse the language of assertions, such as ``idle < 20% and peak_memory < 8 GB``, by recursive descent.
-#
-#     either     = both ("or" both)*
-#     both       = single ("and" single)*
-#     single     = "not" single | "(" either ")" | comparison
-#     comparison = value (("<" | "<=" | ">" | ">=" | "==" | "!=") value)+
-#     value      = number [unit] | figure
-#     figure     = name ["(" text ")"] ["." name]
-#     text       = '"' … '"' | "'" … "'"
-#
-# A comparison of three or more values holds if each pair does, as in Python.
+# The language of assertions.
 
 #: What a number can measure.
 PERCENT, TIME, BYTES, COUNT = "per cent", "time", "bytes", "count"
@@ -132,7 +122,17 @@ class _Token:
 
 
 class Parser:
-    """Parses one assertion.
+    """Parses one assertion, such as ``idle < 20% and peak_memory < 8 GB``, by recursive descent.
+
+        either     = both ("or" both)*
+        both       = single ("and" single)*
+        single     = "not" single | "(" either ")" | comparison
+        comparison = value (("<" | "<=" | ">" | ">=" | "==" | "!=") value)+
+        value      = number [unit] | figure
+        figure     = name ["(" text ")"] ["." name]
+        text       = '"' … '"' | "'" … "'"
+
+    A comparison of three or more values holds if each pair does, as in Python.
 
     Args:
         text: The assertion.

@@ -16,7 +16,7 @@ from cudalens.analysis.summary import summarize, wall_ns
 from cudalens.analysis.time.attribution import line_costs, step_costs
 from cudalens.analysis.time.averages import averages
 from cudalens.analysis.time.call_tree import module_tree
-from cudalens.analysis.time.sync_groups import SyncSummary, summarize_syncs, wait_groups, waited_ns
+from cudalens.analysis.time.sync_advice import SyncSummary, summarize_syncs, wait_groups, waited_ns
 from cudalens.analysis.trust.host import missing_work
 from cudalens.frames.sync_kinds import EXPLICIT
 

@@ -318,11 +318,7 @@ def failed(task: RankTask, error: Any) -> RankResult:
     return RankResult(task, error=f"{type(error).__name__}: {error}"[:300])
 
 
-# Run the tasks of `load_ranks` in this process, in processes on this machine, or on a Dask cluster.
-#
-# Processes are started as a program of their own that talks over pipes: it needs no ``if __name__ == "__main__"`` in
-# the user's script and shares no locks with the threads of a notebook. On Linux the program imports what it needs once,
-# and forks before it reads anything: importing takes as much CPU time as reading 250,000 entries.
+# Where the tasks of `load_ranks` run: in this process, in processes on this machine, on a Dask cluster.
 
 _SERVE: Final = "from cudalens.api.load_ranks import serve; serve({})"
 _TRIES: Final = 2
@@ -345,7 +341,12 @@ def in_this_process(tasks: Sequence[RankTask]) -> Iterator[RankResult]:
 
 
 def in_processes(tasks: Sequence[RankTask], num_processes: int) -> Iterator[RankResult]:
-    """Yield the results of `tasks` as they are ready. A task whose process ends is run once more in a new one."""
+    """Yield the results of `tasks` as they are ready. A task whose process ends is run once more in a new one.
+
+    Processes are started as a program of their own that talks over pipes: it needs no ``if __name__ == "__main__"`` in
+    the user's script and shares no locks with the threads of a notebook. On Linux the program imports what it needs
+    once, and forks before it reads anything: importing takes as much CPU time as reading 250,000 entries.
+    """
     idle: queue.SimpleQueue[_Process | None] = queue.SimpleQueue()
     processes = _start(num_processes)
     for process in processes:

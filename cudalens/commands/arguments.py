@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import cudalens
 from cudalens.errors import OutputError, TraceFormatError
+from cudalens.views.sections.clean_text import clean_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,8 +123,6 @@ def write(output: Path, writer: Callable[[Path], Path], suffix: str = "") -> Non
 
 def show(found: object) -> None:
     """Print `found`; every verb prints through here, because its texts can be from a file of unknown origin."""
-    from cudalens.views.sections.model import clean_lines
-
     print(clean_lines(str(found)), flush=True)
 
 

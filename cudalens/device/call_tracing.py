@@ -52,6 +52,7 @@ class _Recording(threading.local):
 
 
 _recording: Final = _Recording()
+#: The recording that torch makes now; `stop` may be called on another thread than `start`.
 _last: CallTracing | None = None
 
 
@@ -75,7 +76,10 @@ def stop() -> None:
 
 
 def pausable(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Return `function`, in which no call is recorded."""
+    """Return `function`, in which no call is recorded.
+
+    The recording can end inside it. Then ``c_profilefunc`` is torch's to set, and is left as it is.
+    """
 
     @functools.wraps(function)
     def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:

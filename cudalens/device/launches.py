@@ -186,16 +186,17 @@ def _identified(wrap: Any, function: Any, plain: dict[str, Any], blocks: dict[st
     return None if failures.has_failed else written
 
 
-# Operations for which torch fires no callback: ``query()`` of events and streams.
-#
-# An ``Event.query()`` or ``Stream.query()`` that returns True orders what follows, like a synchronisation. Between
-# `watch_queries` and `unwatch_queries`, such queries become records of `cudalens.device.gpu_trace`.
+# Queries of events and streams, for which torch fires no callback.
 
 _num_query_watchers = 0
 
 
 def watch_queries() -> None:
-    """Start to emit records of such queries. Each call needs one `unwatch_queries`."""
+    """Start to emit records of such queries. Each call needs one `unwatch_queries`.
+
+    An ``Event.query()`` or ``Stream.query()`` that returns True orders what follows, like a synchronisation. Between
+    `watch_queries` and `unwatch_queries`, such queries become records of `cudalens.device.gpu_trace`.
+    """
     global _num_query_watchers
     _num_query_watchers += 1
     if _num_query_watchers == 1:

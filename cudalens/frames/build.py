@@ -2,17 +2,12 @@
 
 Collectors and readers leave out what they do not have. Only this module fills in the rest, so that every Trace follows
 the same definitions.
-
-autograd numbers the nodes that a thread creates, and torch records with each operator the number of its thread's next
-node. A backward function has its node's number and torch's id of the thread that created it. Among the rows of that
-thread and number, the node's creator is the last to start: rows around it, and rows before it that created no node,
-began earlier. Kineto uses the same rule for its "fwdbwd" flows (torch/csrc/profiler/collection.cpp,
-``generateForwardBackwardLink``); it draws one arrow for each number, here every backward row gets its forward row.
 """
 
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,23 +54,29 @@ def merge_frames(first: Mapping[str, pd.DataFrame], second: Mapping[str, pd.Data
         second: Frames by name, whose stack ids are moved past those of `first`. Row numbers of a frame of it that is
             left out are missing in the result.
     """
-    left_out = first.keys() & second.keys() - {"stacks"}
-    second = {name: _unlinked(name, frame, left_out) for name, frame in second.items()}
-    if not all("stacks" in frames and len(frames["stacks"]) for frames in (first, second)):
-        longer = first if len(first.get("stacks", ())) else second
-        return {**second, **first, **({"stacks": longer["stacks"]} if "stacks" in longer else {})}
-    offset = int(first["stacks"]["stack"].max()) + 1
-    moved = {name: _moved(name, frame, offset) for name, frame in second.items()}
-    return {**moved, **first, "stacks": merge_stacks(first["stacks"], moved["stacks"])}
+    left_out = (first.keys() & second.keys()) - {"stacks"}
+    second = {name: _without_links(name, frame, left_out) for name, frame in second.items()}
+    if len(first.get("stacks", ())) and len(second.get("stacks", ())):
+        offset = int(first["stacks"]["stack"].max()) + 1
+        moved = {name: _with_moved_stacks(name, frame, offset) for name, frame in second.items()}
+        return {**moved, **first, "stacks": merge_stacks(first["stacks"], moved["stacks"])}
+
+    merged = {**second, **first}
+    if not len(first.get("stacks", ())) and "stacks" in second:
+        merged["stacks"] = second["stacks"]
+    return merged
 
 
-def _unlinked(name: str, frame: pd.DataFrame, left_out: Set[str]) -> pd.DataFrame:
+def _without_links(name: str, frame: pd.DataFrame, left_out: Set[str]) -> pd.DataFrame:
     """`frame` without row numbers of the frames `left_out`."""
     links = [c.name for c in columns_of(name) if c.names in left_out and c.name in frame]
-    return frame.assign(**{link: pd.array([pd.NA] * len(frame), dtype="Int64") for link in links}) if links else frame
+    if not links:
+        return frame
+    return frame.assign(**{link: pd.array([pd.NA] * len(frame), dtype="Int64") for link in links})
 
 
-def _moved(name: str, frame: pd.DataFrame, offset: int) -> pd.DataFrame:
+def _with_moved_stacks(name: str, frame: pd.DataFrame, offset: int) -> pd.DataFrame:
+    """`frame` with `offset` added to its stack ids."""
     columns = [column.name for column in columns_of(name) if column.names == "stacks"]
     columns += ["stack"] if name == "stacks" else []
     return frame.assign(**{column: frame[column] + offset for column in columns})
@@ -223,15 +224,20 @@ def innermost_event(events: pd.DataFrame, ts: Ints, pid: Any, tid: Any) -> Ints:
     """
     if not len(ts):
         return np.empty(0, np.int64)
-    host = events["device"].isna().to_numpy() & ~events["is_instant"].to_numpy()
-    rows = np.flatnonzero(host)
+    is_host = events["device"].isna().to_numpy() & ~events["is_instant"].to_numpy()
+    rows = np.flatnonzero(is_host)
+    # In each of these arrays: the host events, then the instants.
     start = np.concatenate([events["ts"].to_numpy()[rows], ts])
     length = np.concatenate([events["dur"].to_numpy()[rows], np.zeros(len(ts), np.int64)])
-    thread = combined(*(np.concatenate([_key(events[k])[rows], _key(v)]) for k, v in (("pid", pid), ("tid", tid))))
+    process = np.concatenate([_key(events["pid"])[rows], _key(pid)])
+    thread = combined(process, np.concatenate([_key(events["tid"])[rows], _key(tid)]))
+
     order = tree.sort_order(start, length)
-    up = np.full(len(start), -1, np.int64)
-    up[order] = np.append(order, -1)[tree.parents(start[order], length[order], thread[order])]
-    return np.append(rows, -1)[up[len(rows) :]]
+    parent = tree.parents(start[order], length[order], thread[order])  # as places in the order
+    enclosing = np.full(len(start), -1, np.int64)
+    # An index of -1 takes the last element: the -1 that is appended keeps "none" as -1.
+    enclosing[order] = np.append(order, -1)[parent]
+    return np.append(rows, -1)[enclosing[len(rows) :]]
 
 
 def _column(column: Column, value: Any, order: Ints, is_sorted: bool) -> Any:
@@ -324,6 +330,12 @@ def _step_number(name: str) -> int:
 def forward_rows(arrays: Mapping[str, Any], thread_numbers: Mapping[int, int] | None = None) -> Ints:
     """Row of the forward operator of each backward row.
 
+    autograd numbers the nodes that a thread creates, and torch records with each operator the number of its thread's
+    next node. A backward function has its node's number and torch's id of the thread that created it. Among the rows of
+    that thread and number, the node's creator is the last to start: rows around it, and rows before it that created no
+    node, began earlier. Kineto uses the same rule for its "fwdbwd" flows (torch/csrc/profiler/collection.cpp,
+    ``generateForwardBackwardLink``); it draws one arrow for each number, here every backward row gets its forward row.
+
     Args:
         arrays: Columns of the events in order of start, each of shape (n,): ``pid``, ``tid``, ``sequence_nr`` and
             ``fwd_tid``.
@@ -356,7 +368,11 @@ def forward_rows(arrays: Mapping[str, Any], thread_numbers: Mapping[int, int] | 
 def _last_before(
     rows: Ints, lane: Ints, number: Ints, asked: Ints, asked_lane: Ints, asked_number: Ints, n: int
 ) -> Ints:
-    """For each asked row, the last of `rows` before it with the same lane and number, -1 for none."""
+    """For each asked row, the last of `rows` before it with the same lane and number, -1 for none.
+
+    Lane, number and row are put into one key, so that the rows of a lane and number are neighbours in the order of the
+    keys, and a binary search finds the last one before the asked row. `n` is above every row.
+    """
     both = combined(np.concatenate([lane, asked_lane]), np.concatenate([number, asked_number]))
     key = both[: len(rows)] * n + rows
     key.sort()
@@ -401,32 +417,42 @@ class _Threads:
         while fits:
             best = max(fits.values())
             leaders = [pair for pair, fit in fits.items() if fit == best]
-            settled = [pair for pair in leaders if sum(other[:2] == pair[:2] for other in leaders) == 1]
-            for pid, named, lane in settled:
-                if lane not in taken:
+            num_leaders = Counter((pid, named) for pid, named, _ in leaders)
+            for pid, named, lane in leaders:
+                if num_leaders[pid, named] == 1 and lane not in taken:  # several leaders: the thread stays unknown
                     lane_of[pid, named] = lane
                     taken.add(lane)
-            gone = {pair[:2] for pair in leaders}
-            fits = {pair: fit for pair, fit in fits.items() if pair[:2] not in gone and pair[2] not in taken}
+            fits = {pair: fit for pair, fit in fits.items() if pair[:2] not in num_leaders and pair[2] not in taken}
         return self._look_up(lane_of)
 
     def _fits(self) -> dict[tuple[int, int, int], int]:
         """Return how many backward numbers of each (process, id) the forward rows of each thread have."""
-        keys = ["pid", "number"]
-        forward, backward = (
-            pd.DataFrame({"pid": self._pid[rows], "number": self._number[rows], which: values, row: rows})
-            for rows, which, values, row in (
-                (self._forward, "lane", self.of_forward, "first"),
-                (self._backward, "named", self._named, "last"),
-            )
+        forward = pd.DataFrame(
+            {
+                "pid": self._pid[self._forward],
+                "number": self._number[self._forward],
+                "lane": self.of_forward,
+                "first": self._forward,
+            }
         )
-        backward = backward.drop_duplicates([*keys, "named"], keep="last")
-        both = forward.drop_duplicates([*keys, "lane"]).merge(backward, on=keys)
+        backward = pd.DataFrame(
+            {
+                "pid": self._pid[self._backward],
+                "number": self._number[self._backward],
+                "named": self._named,
+                "last": self._backward,
+            }
+        )
+        # A number counts once for each thread and id, if any forward row with it is before any backward row.
+        forward = forward.drop_duplicates(["pid", "number", "lane"])
+        backward = backward.drop_duplicates(["pid", "number", "named"], keep="last")
+        both = forward.merge(backward, on=["pid", "number"])
         both = both[both["first"] < both["last"]]
         counts = both.groupby(["pid", "named", "lane"]).size()
         return {(int(p), int(i), int(lane)): int(count) for (p, i, lane), count in counts.items()}
 
     def _look_up(self, lane_of: dict[tuple[int, int | None], int]) -> Ints:
+        """Lane of each backward row by its process and torch's thread id; each distinct pair is looked up once."""
         pairs = combined(self._pid[self._backward], self._named)
         first = pd.Series(pairs).drop_duplicates().index.to_numpy()
         of_code = np.array(

@@ -1,7 +1,7 @@
 """Predict the times of matrix products, convolutions, attention, rows, pointwise kernels and collectives. No torch.
 
-The formulas of `cudalens.gpus.time_formulas` with the constants of
-`cudalens.gpus.constants`. Results for the same sizes are cached: programs repeat their shapes.
+The formulas of `cudalens.gpus.time_formulas` with the constants of `cudalens.gpus.constants`, and the 80 % band of a
+predicted time. Results for the same sizes are cached: programs repeat their shapes.
 """
 
 from __future__ import annotations
@@ -236,15 +236,13 @@ def collective_time(device: str | DeviceSpec, op: str, num_gpus: int, message_by
             "zero or more."
         )
     name = COLLECTIVES[op]
-    factor = (2 if name == "all_reduce" else 1) * (num_gpus - 1) / num_gpus
-    return int(time_formulas.collective_ns(fit_of(spec, name).constants, factor, num_gpus, message_bytes))
+    # nccl-tests' factor of the bus bandwidth: the part of the message that each GPU sends; all_reduce sends it twice.
+    num_passes = 2 if name == "all_reduce" else 1
+    bus_factor = num_passes * (num_gpus - 1) / num_gpus
+    return int(time_formulas.collective_ns(fit_of(spec, name).constants, bus_factor, num_gpus, message_bytes))
 
 
-# The error band of a predicted time, from errors on measurements.
-#
-# ``bands.json`` has quantiles of measured over predicted times by family, GPU and duration (`tools/fit_bands.py`). The
-# band of a program is made from those of its families. A wrong constant moves all kernels of a family alike, so the
-# errors within a family do not average out; the errors of different families are taken as independent.
+# The 80 % band of a predicted time.
 
 #: Standard deviations on each side of an 80 % band of a normal distribution.
 DEVIATIONS_OF_80_PCT: Final = 1.2816
@@ -312,29 +310,40 @@ class Bounds(NamedTuple):
 def time_band(spec: DeviceSpec, kernels: Iterable[tuple[str, int]]) -> Band:
     """Return the band of the total time of some kernels.
 
+    ``bands.json`` has quantiles of measured over predicted times by family, GPU and duration (`tools/fit_bands.py`).
+    The band of a program is made from those of its families. A wrong constant moves all kernels of a family alike, so
+    the errors within a family do not average out; the errors of different families are taken as independent.
+
     Args:
         spec: The GPU.
         kernels: Family (a name of ``bands.json``; any other text is a kernel without measurements) and duration (ns) of
             each kernel.
     """
-    by_family: dict[tuple[str, bool], int] = defaultdict(int)
+    times_ns: dict[tuple[str, bool], int] = defaultdict(int)  # by family and whether the kernels are short
     for family, duration_ns in kernels:
-        by_family[family, duration_ns <= SHORT_NS] += duration_ns
-    total_ns = sum(by_family.values())
+        times_ns[family, duration_ns <= SHORT_NS] += duration_ns
+    total_ns = sum(times_ns.values())
     if not total_ns:
         return Band(math.exp(-DEVIATIONS_OF_80_PCT * UNMEASURED), math.exp(DEVIATIONS_OF_80_PCT * UNMEASURED), 1.0)
 
+    # How far each source of errors moves the total, as logarithms: at most 0 downwards, at least 0 upwards.
+    down: dict[str, float] = defaultdict(float)
+    up: dict[str, float] = defaultdict(float)
     unmeasured_ns = 0
-    ends: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # by what has one error
-    for (family, is_short), duration_ns in by_family.items():
+    for (family, is_short), duration_ns in times_ns.items():
         bounds = family_bounds(spec, family, is_short)
-        end = ends["whole models" if bounds.is_shared else family]
-        end[0] += duration_ns / total_ns * bounds.low
-        end[1] += duration_ns / total_ns * bounds.high
-        unmeasured_ns += 0 if bounds.is_measured else duration_ns
+        source = "whole models" if bounds.is_shared else family
+        share = duration_ns / total_ns
+        down[source] += share * bounds.low
+        up[source] += share * bounds.high
+        if not bounds.is_measured:
+            unmeasured_ns += duration_ns
+
+    # Independent errors add as squares.
     margin = (DEVIATIONS_OF_80_PCT * PROGRAM) ** 2
-    low, high = (math.sqrt(margin + sum(end[side] ** 2 for end in ends.values())) for side in (0, 1))
-    return Band(math.exp(-low), math.exp(high), unmeasured_ns / total_ns)
+    below = math.sqrt(margin + sum(error**2 for error in down.values()))
+    above = math.sqrt(margin + sum(error**2 for error in up.values()))
+    return Band(math.exp(-below), math.exp(above), unmeasured_ns / total_ns)
 
 
 @lru_cache(maxsize=4096)
@@ -353,12 +362,9 @@ def family_bounds(spec: DeviceSpec, family: str, is_short: bool) -> Bounds:
         return Bounds(-DEVIATIONS_OF_80_PCT * UNMEASURED, DEVIATIONS_OF_80_PCT * UNMEASURED, is_measured=False)
     gpu = nearest_gpu(spec, entries)
     entry = entries[gpu]
-    low, high = (min(0.0, math.log(entry[_part(is_short)][0])), max(0.0, math.log(entry[_part(is_short)][1])))
+    low_ratio, high_ratio, *_ = entry["short" if is_short else "long"]  # measured over predicted time
+    low, high = min(0.0, math.log(low_ratio)), max(0.0, math.log(high_ratio))
     if gpu != spec.key:
         other = DEVIATIONS_OF_80_PCT * OTHER_GPU
         low, high = -math.hypot(low, other), math.hypot(high, other)
     return Bounds(low, high, is_shared="models" in entry)
-
-
-def _part(is_short: bool) -> str:
-    return "short" if is_short else "long"

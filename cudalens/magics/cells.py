@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cudalens.frames import Trace
-    from cudalens.magics.base import CellOptions
+    from cudalens.magics.options import CellOptions
 
 
 #: Prefix of the names under which cell runs are in the user's namespace until the cell ends.

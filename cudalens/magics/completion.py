@@ -14,7 +14,7 @@ from cudalens.magics.base import Magic, loaded
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cudalens.magics.base import Form
+    from cudalens.magics.options import Form
 
 
 _LINE: Final = re.compile(r"(%%?)(cuda\w+)[ \t]+(.*)")

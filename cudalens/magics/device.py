@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from IPython.core.error import UsageError
 
 from cudalens.errors import MetricsError, VirtualDeviceError
-from cudalens.magics.base import Magic, NoOptions, file, flag, number, option, place, rate, verb
+from cudalens.magics.base import Magic, verb
 from cudalens.magics.cells import display
+from cudalens.magics.options import NoOptions, file, flag, number, option, place, rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.magics import graph_rewrite
-from cudalens.magics.base import CellOptions, Magic, NoOptions, Outputs, flag, number, one_of, option, place, verb
+from cudalens.magics.base import Magic, verb
 from cudalens.magics.cells import check_outputs, display, written
+from cudalens.magics.options import CellOptions, NoOptions, Outputs, flag, number, one_of, option, place
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

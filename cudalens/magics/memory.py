@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.error import UsageError
 
-from cudalens.magics.base import (
+from cudalens.magics.base import Magic, verb
+from cudalens.magics.cells import CellRun, check_outputs, display, execution_count, print_error, written
+from cudalens.magics.options import (
     CellOptions,
-    Magic,
     NoOptions,
     Outputs,
     file,
@@ -21,9 +22,7 @@ from cudalens.magics.base import (
     one_of,
     option,
     place,
-    verb,
 )
-from cudalens.magics.cells import CellRun, check_outputs, display, execution_count, print_error, written
 
 if TYPE_CHECKING:
     from types import TracebackType

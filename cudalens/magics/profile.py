@@ -11,21 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from IPython.core.error import UsageError
 
 from cudalens.errors import AssertionSyntaxError
-from cudalens.magics.base import (
-    CellOptions,
-    Magic,
-    NoOptions,
-    file,
-    flag,
-    number,
-    option,
-    place,
-    positive,
-    rate,
-    texts,
-    verb,
-)
+from cudalens.magics.base import Magic, verb
 from cudalens.magics.cells import display, run_as_cell
+from cudalens.magics.options import CellOptions, NoOptions, file, flag, number, option, place, positive, rate, texts
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

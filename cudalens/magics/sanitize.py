@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.device.interrupts import defers_interrupts
-from cudalens.magics.base import CellOptions, Magic, NoOptions, file, flag, number, option, texts, verb
+from cudalens.magics.base import Magic, verb
 from cudalens.magics.cells import check_outputs, display, written
+from cudalens.magics.options import CellOptions, NoOptions, file, flag, number, option, texts
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

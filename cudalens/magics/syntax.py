@@ -36,15 +36,16 @@ from typing import TYPE_CHECKING, Final
 from IPython.core.error import UsageError
 from IPython.core.inputtransformer2 import cell_magic, leading_indent
 
-from cudalens.magics.base import HelpRequest, is_help
 from cudalens.magics.cells import RUN_PREFIX
+from cudalens.magics.options import HelpRequest, is_help
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cudalens.magics.base import CellOptions, Magic
+    from cudalens.magics.base import Magic
+    from cudalens.magics.options import CellOptions
 
 _PACKAGE: Final = "cudalens.magics"
 

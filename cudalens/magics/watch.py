@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.error import UsageError
 
-from cudalens.magics.base import CellOptions, Magic, NoOptions, number, option, place, verb
+from cudalens.magics.base import Magic, verb
 from cudalens.magics.cells import display
+from cudalens.magics.options import CellOptions, NoOptions, number, option, place
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

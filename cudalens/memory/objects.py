@@ -61,11 +61,7 @@ def slots_of(thing: Any) -> Iterator[tuple[str, Any]]:
                 yield name, value
 
 
-# Find the tensors that autograd graphs saved for their backward pass, without unpacking them.
-#
-# A saved tensor may have hooks of the program (``torch.autograd.graph.saved_tensors_hooks``, activation checkpointing,
-# offloading to the host), which run when it is unpacked: they would compute and allocate. So it is never unpacked:
-# torch returns the stored value itself. A torch that cannot do this (2.9) gives no information about saved tensors.
+# Tensors that autograd graphs saved for their backward pass.
 
 _MAX_NODES: Final = 200_000
 _PREFIX: Final = "_raw_saved_"
@@ -73,6 +69,11 @@ _PREFIX: Final = "_raw_saved_"
 
 class SavedWalk:
     """Walks autograd graphs from the nodes that are added; each node is visited once.
+
+    A saved tensor may have hooks of the program (``torch.autograd.graph.saved_tensors_hooks``, activation
+    checkpointing, offloading to the host), which run when it is unpacked: they would compute and allocate. So it is
+    never unpacked: torch returns the stored value itself. A torch that cannot do this (2.9) gives no information about
+    saved tensors.
 
     Attributes:
         leaves: Storages of tensors that are not part of any graph, to distinguish inputs from activations.

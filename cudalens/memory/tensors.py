@@ -14,96 +14,11 @@ from cudalens.memory.names import NameSearch
 from cudalens.memory.objects import SavedWalk, instance_dict, mro_of
 from cudalens.memory.snapshot import Address, storage_address
 
-#: Name of what only such cycles hold.
-GARBAGE: Final = "<garbage>"
-
-#: Objects that are examined at most; with more, nothing counts as garbage.
-_MAX_OBJECTS: Final = 1_000_000
-
-
-def name_garbage(search: NameSearch, addresses: Iterable[Address]) -> None:
-    """Name those of some storages that only such cycles hold, if a complete search found no variable for them."""
-    if search.is_complete:
-        unnamed = {address for address in addresses if address not in search.names}
-        search.names.update({address: [GARBAGE] for address in garbage_addresses(unnamed)})
-
-
-def garbage_addresses(addresses: Collection[Address]) -> set[Address]:
-    """Return those of some storages that only unreachable cycles keep alive, or autograd graphs of tensors in these.
-
-    Args:
-        addresses: Storages for which no variable was found.
-    """
-    objects, walk = gc.get_objects() if addresses else [], SavedWalk()
-    try:
-        return _found_in(objects, walk, addresses) & set(addresses)
-    finally:  # the traceback of an interrupt would keep all objects of the process alive
-        objects.clear()
-        walk.forget()
-
-
-def _found_in(objects: list[Any], walk: SavedWalk, addresses: Collection[Address]) -> set[Address]:
-    if len(objects) > _MAX_OBJECTS:
-        return set()
-    tensors = _tensors(objects)
-    wanted = [k for k in tensors if storage_address(objects[k]) in addresses]
-    if not wanted:
-        return set()
-    alive = _reachable(objects, [k for k in tensors if _is_owned_elsewhere(objects[k])])
-    found = set()
-    for tensor in (objects[k] for k in wanted if not alive[k]):
-        found.add(storage_address(tensor))
-        with torch._C.DisableTorchFunctionSubclass():
-            if tensor.grad_fn is not None:
-                walk.add(tensor.grad_fn)
-    found.update(walk.addresses())
-    return {address for address in found if address is not None}
-
-
-def _tensors(objects: list[Any]) -> list[int]:
-    """Return the positions of the tensors among `objects`."""
-    kinds = {kind: torch.Tensor in mro_of(kind) for kind in set(map(type, objects))}
-    return [k for k, thing in enumerate(objects) if kinds[type(thing)]]
-
-
-def _reachable(objects: list[Any], roots: list[int]) -> list[bool]:
-    """Which objects are referred to from outside of `objects`, are in `roots`, or are referred to by such objects."""
-    number = {id(thing): k for k, thing in enumerate(objects)}
-    (own,) = _references([[]])
-    counts = [count - own for count in _references(objects)]
-    for thing in objects:
-        for k in _referents(thing, number):
-            counts[k] -= 1
-    for k in roots:
-        counts[k] += 1
-    alive = [count > 0 for count in counts]
-    pending = [k for k, is_alive in enumerate(alive) if is_alive]
-    while pending:
-        for k in _referents(objects[pending.pop()], number):
-            if not alive[k]:
-                alive[k] = True
-                pending.append(k)
-    return alive
-
-
-def _references(objects: list[Any]) -> list[int]:
-    """Return the number of references to each object, with those of this call."""
-    return [sys.getrefcount(thing) for thing in objects]
-
-
-def _referents(thing: Any, number: dict[int, int]) -> Iterator[int]:
-    return (number[key] for one in gc.get_referents(thing) if (key := id(one)) in number)
-
-
-def _is_owned_elsewhere(tensor: Any) -> bool:
-    """Return whether C++ refers to a tensor as well, an autograd graph for example."""
-    with torch._C.DisableTorchFunctionSubclass():
-        return bool(tensor._use_count() > 1)
-
-
 PoolId = tuple[int, int]
 
+#: Values of an optimizer's state that are searched at most.
 _MAX_STATE: Final = 1_000_000
+#: The roles of a storage; of several, the first one applies.
 _RANKS: Final = {
     name: rank
     for rank, name in enumerate(("parameter", "gradient", "optimizer state", "input", "activation", "workspace"))
@@ -226,3 +141,100 @@ def _add_pool(found: LiveTensors, graph: Any) -> None:
     except RuntimeError:  # nothing was captured
         return
     found.pools.setdefault((int(first), int(second)), []).append(graph)
+
+
+# Memory that only unreachable cycles keep alive.
+
+#: Name of such memory.
+GARBAGE: Final = "<garbage>"
+
+#: Objects that are examined at most; with more, nothing counts as garbage.
+_MAX_OBJECTS: Final = 1_000_000
+
+
+def name_garbage(search: NameSearch, addresses: Iterable[Address]) -> None:
+    """Name those of some storages that only unreachable cycles keep alive, if a complete search found no variable."""
+    if search.is_complete:
+        unnamed = {address for address in addresses if address not in search.names}
+        search.names.update({address: [GARBAGE] for address in garbage_addresses(unnamed)})
+
+
+def garbage_addresses(addresses: Collection[Address]) -> set[Address]:
+    """Return those of some storages that only unreachable cycles keep alive, or autograd graphs of tensors in these.
+
+    Args:
+        addresses: Storages for which no variable was found.
+    """
+    objects, walk = gc.get_objects() if addresses else [], SavedWalk()
+    try:
+        return _unreachable_addresses(objects, walk, addresses) & set(addresses)
+    finally:  # the traceback of an interrupt would keep all objects of the process alive
+        objects.clear()
+        walk.forget()
+
+
+def _unreachable_addresses(objects: list[Any], walk: SavedWalk, addresses: Collection[Address]) -> set[Address]:
+    if len(objects) > _MAX_OBJECTS:
+        return set()
+    tensors = _tensor_positions(objects)
+    asked = [k for k in tensors if storage_address(objects[k]) in addresses]
+    if not asked:
+        return set()
+    is_reachable = _reachable(objects, [k for k in tensors if _is_owned_elsewhere(objects[k])])
+    found = set()
+    for tensor in (objects[k] for k in asked if not is_reachable[k]):
+        found.add(storage_address(tensor))
+        with torch._C.DisableTorchFunctionSubclass():
+            if tensor.grad_fn is not None:
+                walk.add(tensor.grad_fn)
+    found.update(walk.addresses())
+    return {address for address in found if address is not None}
+
+
+def _tensor_positions(objects: list[Any]) -> list[int]:
+    """Return the positions of the tensors among `objects`."""
+    is_tensor = {kind: torch.Tensor in mro_of(kind) for kind in set(map(type, objects))}
+    return [k for k, thing in enumerate(objects) if is_tensor[type(thing)]]
+
+
+def _reachable(objects: list[Any], roots: list[int]) -> list[bool]:
+    """Return which objects are referred to from outside of `objects`, are in `roots`, or are referred to by such ones.
+
+    As Python's collector does it: an object with more references than those from other objects of the list is referred
+    to from outside, by a call or by C++.
+    """
+    position = {id(thing): k for k, thing in enumerate(objects)}
+    (num_of_counting,) = _reference_counts([[]])  # an object to which only the counting itself refers
+    num_outside = [count - num_of_counting for count in _reference_counts(objects)]
+    for thing in objects:
+        for k in _referents(thing, position):
+            num_outside[k] -= 1
+    for k in roots:
+        num_outside[k] += 1
+
+    is_reachable = [count > 0 for count in num_outside]
+    pending = [k for k, is_root in enumerate(is_reachable) if is_root]
+    while pending:
+        for k in _referents(objects[pending.pop()], position):
+            if not is_reachable[k]:
+                is_reachable[k] = True
+                pending.append(k)
+    return is_reachable
+
+
+def _reference_counts(objects: list[Any]) -> list[int]:
+    """Return the number of references to each object, with those of this call."""
+    return [sys.getrefcount(thing) for thing in objects]
+
+
+def _referents(thing: Any, position: dict[int, int]) -> Iterator[int]:
+    """Yield the positions of the objects that `thing` refers to, among those in `position`."""
+    for one in gc.get_referents(thing):
+        if id(one) in position:
+            yield position[id(one)]
+
+
+def _is_owned_elsewhere(tensor: Any) -> bool:
+    """Return whether C++ refers to a tensor as well, an autograd graph for example."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return bool(tensor._use_count() > 1)

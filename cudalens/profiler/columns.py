@@ -261,15 +261,15 @@ def _json_texts(codes: NDArray[np.int32], texts: list[bytes]) -> pd.Categorical:
     return categorical(new[codes], [text.decode() for text in texts if text != b"[]"])
 
 
-# Read the line at which each call was made from torch's call tree.
-#
-# torch names a Python function by its first line. The line at which it made a call is with the call: torch's tracer
-# reads it of the calling frame. Operators that Python's syntax calls (``x * 2``) are no calls for the tracer; they have
-# a line only if a Python function ran inside them.
+# The line at which each call was made.
 
 
 def call_lines(raw: Any, start: Ints, thread: Ints, is_python: Bools) -> Any:
     """Return the column ``call_line`` of events.
+
+    torch names a Python function by its first line. The line at which it made a call is with the call: torch's tracer
+    reads it from the calling frame. Operators that Python's syntax calls (``x * 2``) are not calls for the tracer: they
+    have a line only if a Python function ran inside them.
 
     Args:
         raw: torch's `_ProfilerResult`.

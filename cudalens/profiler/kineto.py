@@ -47,6 +47,48 @@ def has_cuda() -> bool:
     return torch.cuda.is_available() and (supported is None or torch.profiler.ProfilerActivity.CUDA in supported())
 
 
+#: Options that the run info has only if they are given, or not at all.
+_SPARSE: Final = ("use_device", "experimental")
+
+
+@dataclass(frozen=True)
+class ProfilerOptions:
+    """What a profile should record.
+
+    Attributes:
+        memory: Every allocation and release of tensor memory.
+        shapes: Shapes and dtypes of the inputs of each operator.
+        stacks: The Python call stack of each operator (a Python tracer runs; slow).
+        modules: The path of nn.Modules that were running (needs the Python tracer as well).
+        flops: Floating-point operations by torch's formulas (records shapes as well, as torch does).
+        cpu_only: Leave the GPU alone, also where there is one.
+        use_device: The kind of device to record ("cuda", "xpu", a PrivateUse1 backend's name), which has to be there;
+            None for a CUDA device where there is one.
+        experimental: torch's `_ExperimentalConfig`, passed to Kineto unchanged; None for its defaults.
+    """
+
+    memory: bool = False
+    shapes: bool = False
+    stacks: bool = False
+    modules: bool = False
+    flops: bool = False
+    cpu_only: bool = False
+    use_device: str | None = None
+    experimental: Any = None
+
+    @property
+    def traces_python(self) -> bool:
+        """Whether torch's Python tracer has to run."""
+        return self.stacks or self.modules
+
+    def to_dict(self) -> dict[str, str | int | float | bool | None]:
+        """Return the options as `RunInfo.options` has them."""
+        recorded = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _SPARSE}
+        if self.use_device is not None:
+            recorded["use_device"] = self.use_device
+        return recorded
+
+
 class KinetoSession:
     """One run of torch's Kineto profiler, over `torch.autograd.profiler.profile`.
 
@@ -109,13 +151,13 @@ class KinetoSession:
             call_tracing.find_field()
         with _gate:
             self._guarded(self._profile._start_trace if self.is_prepared else self._profile.__enter__)
-            _others.set_recording(True)
+            _other_profilers.set_recording(True)
             _free_silently(earlier)
             if self._has_calls:
                 call_tracing.start()
 
     def _guarded(self, act: Callable[[], object]) -> None:
-        _others.make_room()
+        _other_profilers.end_once()
         if is_busy():
             raise ProfilerBusyError(
                 "another torch profiler is running in this process (a torch.profiler block, emit_nvtx, or a profile on "
@@ -136,7 +178,7 @@ class KinetoSession:
         Raises:
             ProfilerError: The profiler was already off: other code ended it.
         """
-        _others.set_recording(False)
+        _other_profilers.set_recording(False)
         call_tracing.stop()
         if not getattr(torch.autograd, "_profiler_enabled", lambda: True)():
             switch_off()
@@ -163,52 +205,52 @@ class KinetoSession:
         return self._profile
 
 
-class _OtherStarts:
-    """Hears when other code starts torch's profiler while a recording is open: it ends the recording, or is refused.
+class _OtherProfilers:
+    """What happens when other code starts torch's profiler while a recording is open: it ends, or the start is refused.
 
     Attributes:
-        make_way: Ends the recording, if it is one that makes room for other profilers.
+        end_recording: Ends the recording, if it is one that ends for other profilers.
         is_recording: Whether a recording is open.
     """
 
     def __init__(self) -> None:
-        self.make_way: Callable[[], object] | None = None
+        self.end_recording: Callable[[], object] | None = None
         self.is_recording = False
-        self._plain: dict[str, Callable[..., Any]] = {}
+        self._replaced: dict[str, Callable[..., Any]] = {}  # functions of torch, while ours are in their place
 
     def set_recording(self, is_recording: bool) -> None:
         """Record whether a recording is open."""
         self.is_recording = is_recording
         self._update()
 
-    def set_way(self, make_way: Callable[[], object] | None) -> None:
-        """Set what ends the recording."""
-        self.make_way = make_way
+    def set_end(self, end_recording: Callable[[], object] | None) -> None:
+        """Set what ends the recording; None if it does not end for other profilers."""
+        self.end_recording = end_recording
         self._update()
 
-    def make_room(self) -> None:
-        """End the recording that makes room for other profilers, once."""
-        end = self.make_way
+    def end_once(self) -> None:
+        """End the recording, if it ends for other profilers, and not a second time."""
+        end = self.end_recording
         if end is not None:
-            self.set_way(None)
+            self.set_end(None)
             end()
 
     def _update(self) -> None:
         """Replace the functions that torch calls before a start, or put them back."""
-        is_needed = self.make_way is not None or self.is_recording
-        if is_needed and not self._plain:
+        is_needed = self.end_recording is not None or self.is_recording
+        if is_needed and not self._replaced:
             names = [name for name in ("_prepare_profiler", "_run_on_profiler_start") if hasattr(torch_profiler, name)]
-            self._plain = {name: getattr(torch_profiler, name) for name in names}
-            for name, function in self._plain.items():
+            self._replaced = {name: getattr(torch_profiler, name) for name in names}
+            for name, function in self._replaced.items():
                 setattr(torch_profiler, name, self._checked(function))
         elif not is_needed:
-            plain, self._plain = self._plain, {}
-            for name, function in plain.items():
+            replaced, self._replaced = self._replaced, {}
+            for name, function in replaced.items():
                 setattr(torch_profiler, name, function)
 
     def _checked(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            self.make_room()
+            self.end_once()
             if self.is_recording:
                 raise ProfilerBusyError(
                     "cudalens is recording in this process, and torch can run one profiler at a time. Start the other "
@@ -219,20 +261,20 @@ class _OtherStarts:
         return call
 
 
-_others: Final = _OtherStarts()
+_other_profilers: Final = _OtherProfilers()
 
 
 @contextmanager
-def making_way(end: Callable[[], object]) -> Iterator[None]:
+def ending_for_other_profilers(end: Callable[[], object]) -> Iterator[None]:
     """During the block, call `end` before other code starts torch's profiler, also where torch itself starts it.
 
     `end` has to stop the running recording. It is called at most once.
     """
-    _others.set_way(end)
+    _other_profilers.set_end(end)
     try:
         yield
     finally:
-        _others.set_way(None)
+        _other_profilers.set_end(None)
 
 
 def known_devices() -> tuple[str, ...]:
@@ -390,50 +432,7 @@ def _free_silently(earlier: list[torch.UntypedStorage]) -> None:
         os.close(original)
 
 
-# What a profile should record.
-
-_SPARSE: Final = ("use_device", "experimental")
-
-
-@dataclass(frozen=True)
-class ProfilerOptions:
-    """What a profile should record.
-
-    Attributes:
-        memory: Every allocation and release of tensor memory.
-        shapes: Shapes and dtypes of the inputs of each operator.
-        stacks: The Python call stack of each operator (a Python tracer runs; slow).
-        modules: The path of nn.Modules that were running (needs the Python tracer as well).
-        flops: Floating-point operations by torch's formulas (records shapes as well, as torch does).
-        cpu_only: Leave the GPU alone, also where there is one.
-        use_device: The kind of device to record ("cuda", "xpu", a PrivateUse1 backend's name), which has to be there;
-            None for a CUDA device where there is one.
-        experimental: torch's `_ExperimentalConfig`, passed to Kineto unchanged; None for its defaults.
-    """
-
-    memory: bool = False
-    shapes: bool = False
-    stacks: bool = False
-    modules: bool = False
-    flops: bool = False
-    cpu_only: bool = False
-    use_device: str | None = None
-    experimental: Any = None
-
-    @property
-    def traces_python(self) -> bool:
-        """Whether torch's Python tracer has to run."""
-        return self.stacks or self.modules
-
-    def to_dict(self) -> dict[str, str | int | float | bool | None]:
-        """Return the options as `RunInfo.options` has them."""
-        recorded = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _SPARSE}
-        if self.use_device is not None:
-            recorded["use_device"] = self.use_device
-        return recorded
-
-
-# Versions, devices, host, rank and threads of this process, for the run info.
+# Facts of this process for the run info.
 
 #: The control group's share of CPU time and its period, in microseconds; "max" for no limit (Linux, cgroup v2).
 _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")

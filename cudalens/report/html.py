@@ -27,7 +27,8 @@ from cudalens.views.memory import map_payload
 from cudalens.views.memory import section as memory
 from cudalens.views.races import section as races
 from cudalens.views.sections import page, trust
-from cudalens.views.sections.model import Code, Facts, Section, Text, clean
+from cudalens.views.sections.clean_text import clean
+from cudalens.views.sections.model import Code, Facts, Section, Text
 from cudalens.views.sections.verdict import what
 from cudalens.views.sections.write_html import nodes
 from cudalens.views.timeline import payload

@@ -266,10 +266,7 @@ def _shows_progress() -> bool:
     return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
 
 
-# Find the one trace in a folder, a zip or a tar archive, and read it.
-#
-# Members are judged by their contents. The one that is a trace is copied to a temporary file, in bounded pieces, and
-# read as any other file.
+# The one trace in a folder, a zip or a tar archive.
 
 LoadOne = Callable[[Path], Trace]
 
@@ -366,6 +363,10 @@ def _of_file(folder: Path, file: Path) -> _Member:
 
 
 def _load_only(path: Path, what: str, members: list[_Member], limit: Limit, load_one: LoadOne) -> Trace:
+    """Return the trace of the only member that is one by its contents.
+
+    It is copied to a temporary file, in bounded pieces, and read as any other file.
+    """
     member = _only(path, what, members)
     with member.open() as file:
         return load_copy(path, member.name, file, limit, load_one, num_bytes=member.num_bytes, packed=member.packed)

@@ -529,11 +529,7 @@ def _with_domains(found: Rows, texts: Texts, strings: Mapping[int, str]) -> Text
     return Texts.joined([process, domain, texts.codes], full_name).mapped(lambda text: text or None)
 
 
-# Parse the text that torch's ``emit_nvtx`` gives an NVTX range: operator, sequence number, shapes.
-#
-# The current format is ``aten::mm, seq = 12, op_id = 40, sizes = [[2, 3], [3, 4]], input_op_ids = [(38,0), (39,0)]``
-# (``getNvtxStr`` in torch/csrc/profiler/util.cpp), where each part may be absent. Earlier versions write
-# ``mm, seq = 12, sizes = [[2, 3]]`` and ``MmBackward, stashed seq=12, seq=13``.
+# The text that torch's ``emit_nvtx`` gives an NVTX range.
 
 _TAIL: Final = re.compile(
     r"^(?P<name>.+?)"
@@ -569,7 +565,12 @@ class OpText(NamedTuple):
 
 
 def parse(text: str) -> OpText:
-    """Parse an NVTX range's text; a text that ``emit_nvtx`` did not write is a user annotation."""
+    """Parse an NVTX range's text; a text that ``emit_nvtx`` did not write is a user annotation.
+
+    The current format is ``aten::mm, seq = 12, op_id = 40, sizes = [[2, 3], [3, 4]], input_op_ids = [(38,0), (39,0)]``
+    (``getNvtxStr`` in torch/csrc/profiler/util.cpp), where each part may be absent. Earlier versions write
+    ``mm, seq = 12, sizes = [[2, 3]]`` and ``MmBackward, stashed seq=12, seq=13``.
+    """
     if ", " not in text or len(text) > _MAX_LENGTH or (found := _TAIL.match(text)) is None:
         return OpText(text)
     name, stashed, seq, op_id, sizes = found.groups()

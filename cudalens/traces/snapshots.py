@@ -56,10 +56,7 @@ def read_snapshot(path: Path, file: BinaryIO) -> Trace:
     return Trace(info, **found.frames)
 
 
-# Read the JSON of ``torch.profiler``'s ``export_memory_timeline`` into the frame ``memory``.
-#
-# ``FILE.json`` is ``[times, sizes]``: times in microseconds, and at each the bytes of every category. ``FILE.raw.json``
-# is a list of (time in ns, action, bytes, category).
+# The JSON of ``torch.profiler``'s ``export_memory_timeline``.
 
 #: The beginning of both forms: two brackets and a number, or two empty lists.
 HEAD: Final = re.compile(rb"\[\s{0,64}\[\s{0,64}(?:-?\d|\]\s{0,64},\s{0,64}\[\s{0,64}\]\s{0,64}\])")
@@ -79,6 +76,9 @@ _EXPECTED: Final = "[times, sizes] or a list of [time, action, bytes, category],
 
 def read_memory_timeline(path: Path, text: bytes) -> Trace:
     """Return the Trace in `text`: a row of ``memory`` for each change of a category, with its name in ``extra``.
+
+    ``FILE.json`` is ``[times, sizes]``: times in microseconds, and at each the bytes of every category.
+    ``FILE.raw.json`` is a list of (time in ns, action, bytes, category).
 
     Raises:
         TraceFormatError: It has another form.

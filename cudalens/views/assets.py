@@ -85,16 +85,17 @@ def _read(folder: str, name: str) -> str:
 
 
 # Colours: one palette for the canvas timeline, the inline SVG and the charts, in light and dark.
-#
-# The hues are Okabe and Ito's, which colour-blind readers can distinguish. The hue of an event shows its category,
-# the shade its name. ``css/theme.json`` holds it; ``js/shared/theme.js`` reads the same file for the page.
 
 GROUP_OTHER: Final = "other"
 
 
 @cache
 def theme() -> dict[str, Any]:
-    """Return the palette of ``css/theme.json``; treat it as read-only."""
+    """Return the palette of ``css/theme.json``; treat it as read-only.
+
+    The hues are Okabe and Ito's, which colour-blind readers can distinguish. The hue of an event shows its category,
+    the shade its name. ``js/shared/theme.js`` reads the same file for the page.
+    """
     text = files("cudalens.views").joinpath("css", "theme.json").read_text(encoding="utf-8")
     return json.loads(text)
 

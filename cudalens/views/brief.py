@@ -37,7 +37,7 @@ from cudalens.analysis.trust.check import TrustReport, trust
 from cudalens.errors import TraceError
 from cudalens.frames import Trace
 from cudalens.views.memory.words import has_memory
-from cudalens.views.sections.model import printable
+from cudalens.views.sections.clean_text import printable
 from cudalens.views.sections.verdict import has_profile, verdict
 
 #: The fewest tokens of a brief: the verdict, the first finding and the trust need as many.

@@ -8,7 +8,8 @@ from typing import Any, Final
 import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.views.sections.model import Block, Column, Note, Row, Section, Table, Text, clean, marked_code
+from cudalens.views.sections.clean_text import clean
+from cudalens.views.sections.model import Block, Column, Note, Row, Section, Table, Text, marked_code
 
 _CSS: Final = "cx"
 _NAME: Final = "compiled"

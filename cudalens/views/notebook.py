@@ -17,8 +17,8 @@ from typing import Any, Final, Protocol
 
 from cudalens.frames import Trace
 from cudalens.views.sections import page
+from cudalens.views.sections.clean_text import clean
 from cudalens.views.sections.markup import Node, for_notebooks
-from cudalens.views.sections.model import clean
 from cudalens.views.sections.page import summary
 from cudalens.views.timeline.svg import timeline_svg
 

@@ -84,7 +84,7 @@ class Burst:
         """
         self._recorder.profiler.prepare()
         self.is_prepared = True
-        self._room.enter_context(kineto.making_way(self.drop))
+        self._room.enter_context(kineto.ending_for_other_profilers(self.drop))
 
     def start(self, step: int) -> None:
         """Begin with step `step`.
@@ -97,7 +97,7 @@ class Burst:
         session = self._recorder.new_session()
         session.start()
         self._session, self.is_on = session, True
-        self._room.enter_context(kineto.making_way(self.drop))
+        self._room.enter_context(kineto.ending_for_other_profilers(self.drop))
         self._recorder.begin()
         self._recorder.session = session
         self.recorded.ts = clock.now_ns()

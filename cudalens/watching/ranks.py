@@ -12,8 +12,9 @@ import numpy as np
 
 from cudalens.analysis import units
 from cudalens.errors import TraceFormatError
+from cudalens.views.sections.clean_text import clean
 from cudalens.views.sections.markup import Node, element, svg
-from cudalens.views.sections.model import Column, Picture, Row, Section, Table, clean
+from cudalens.views.sections.model import Column, Picture, Row, Section, Table
 from cudalens.views.sections.shown import Shown, write_page
 from cudalens.watching import record
 from cudalens.watching.record import WatchRecord

@@ -13,8 +13,9 @@ import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.frames import Trace
+from cudalens.views.sections.clean_text import clean
 from cudalens.views.sections.markup import Node, element, svg
-from cudalens.views.sections.model import Block, Column, Facts, Items, Picture, Row, Section, Table, clean
+from cudalens.views.sections.model import Block, Column, Facts, Items, Picture, Row, Section, Table
 from cudalens.views.sections.shown import Shown, write_page
 from cudalens.views.timeline.svg import nice_step, timeline_svg
 from cudalens.watching.causes import PARTS

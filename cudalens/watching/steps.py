@@ -128,17 +128,7 @@ def _joined(name: str, pairs: Any, weight: Any) -> Any:
     return np.where((pairs < 0).any(axis=1), _UNKNOWN, mean)
 
 
-# Detect a change of the level of step times while a program runs.
-#
-# A two-sided cumulative sum over the logarithms of step times (E. S. Page, "Continuous inspection schemes", Biometrika
-# 41 (1954)), with robust changes: the level and the spread are the median and the median absolute deviation of earlier
-# steps, and each step counts at most `CLIP` spreads, so that single slow steps (a checkpoint, a collection of garbage)
-# do not add up. The scores are then centred and scaled by their own mean and deviation, so that steps of two kinds
-# (every third one longer) are not a change.
-#
-# False alarms: fewer than one in 40,000 steps, for independent step times from normal, log-normal, heavy-tailed and
-# two-valued distributions; ``tests/unit/watching/test_change_points.py`` measures it. Steps that are slow in bursts,
-# because another program uses the machine, are a change of level, and are reported as one.
+# Changes of the level of step times while a program runs.
 
 #: Spreads that one step counts at most.
 CLIP: Final = 2.5
@@ -175,7 +165,18 @@ class Shift(NamedTuple):
 
 
 class ChangeDetector:
-    """Reads step times one by one and reports a change of their level, a few microseconds each."""
+    """Reads step times one by one and reports a change of their level, a few microseconds each.
+
+    A two-sided cumulative sum over the logarithms of step times (E. S. Page, "Continuous inspection schemes",
+    Biometrika 41 (1954)), with robust changes: the level and the spread are the median and the median absolute
+    deviation of earlier steps, and each step counts at most `CLIP` spreads, so that single slow steps (a checkpoint, a
+    collection of garbage) do not add up. The scores are then centred and scaled by their own mean and deviation, so
+    that steps of two kinds (every third one longer) are not a change.
+
+    False alarms: fewer than one in 40,000 steps, for independent step times from normal, log-normal, heavy-tailed and
+    two-valued distributions; ``tests/unit/watching/test_change_points.py`` measures it. Steps that are slow in bursts,
+    because another program uses the machine, are a change of level, and are reported as one.
+    """
 
     def __init__(self) -> None:
         self._level: deque[float] = deque(maxlen=_NUM_LEVEL)

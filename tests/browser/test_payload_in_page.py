@@ -6,7 +6,7 @@ import pytest
 
 from cudalens.frames import RunInfo, Trace, build_events, build_memory
 from cudalens.views import assets
-from cudalens.views.sections.model import without_controls
+from cudalens.views.sections.clean_text import without_controls
 from cudalens.views.timeline import payload
 from cudalens.views.timeline.payload import pack
 

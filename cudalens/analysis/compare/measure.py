@@ -357,14 +357,7 @@ def _by_group(old: Costs, new: Costs, group_of: Callable[[Key], Key]) -> list[tu
     return [pair for first, second in groups.values() for pair in zip(first, second, strict=False)]
 
 
-# The host time of a step without interruptions, for comparisons on machines that other programs use.
-#
-# A process that waits for a processor makes some of its operators much longer, others not at all. The shortest of many
-# repeats of the same work is hardly affected. So of each operator's work the least self time counts, times the number
-# of its calls; and of the time between operators, the least time before each of them.
-#
-# Interruptions only add time. So of several runs, too, the least time of each operator counts, and how fast the least
-# times of further runs rise above it says how far it can be from the time without interruptions.
+# Host times without interruptions, for comparisons on machines that other programs use.
 
 #: Calls of an operator whose least times differ by less than this factor count as the same work.
 _ALIKE: Final = 1.5
@@ -381,6 +374,13 @@ _MARGIN: Final = 0.02
 @once_per_trace
 def least_host_times(trace: Trace) -> dict[tuple[str, str], float] | None:
     """Return the least host time of a step by operator, ns: in it (``own``) and since the one before it (``before``).
+
+    A process that waits for a processor makes some of its operators much longer, others not at all. The shortest of
+    many repeats of the same work is hardly affected. So of each operator's work the least self time counts, times the
+    number of its calls; and of the time between operators, the least time before each of them.
+
+    Interruptions only add time. So of several runs, too, the least time of each operator counts, and how fast the least
+    times of further runs rise above it says how far it can be from the time without interruptions.
 
     The same work are the calls of one operator at one place of the step, over all steps, and at places whose least
     times differ by less than `_ALIKE`. Time in which an operator of any thread runs is not between operators. Without

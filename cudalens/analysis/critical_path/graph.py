@@ -196,14 +196,7 @@ def _binding_edges(works: Works, edges: EventEdges, binding: Ints, rest: Ints) -
     return bound_by
 
 
-# Find waits: of host calls for the device, of streams for CUDA events, of threads for autograd's threads.
-#
-# Synchronising calls are recognised by name. Kineto's ``cuda_sync`` rows have the stream or CUDA event of a call.
-# Without them a call is taken to wait for the device work that ended last within it.
-#
-# The engine runs the backward pass on its own threads, while ``backward()`` blocks the thread that called it. A
-# recording has no waiting call, but the forward thread records no event while autograd's thread works: the interval of
-# the forward thread around the start and the end of backward work is taken as the wait.
+# Waits: of host calls for the device, of streams for CUDA events, of threads for autograd's threads.
 
 #: Upper limit of the duration of a synchronising call without a wait; less if a shorter one was recorded.
 CALL_NS: Final = 10_000
@@ -218,6 +211,13 @@ Found = tuple[Arrivals, Causes, EventEdges, tuple[str, ...]]
 
 def find_waits(events: pd.DataFrame, window: Window, host: HostLines, works: Works) -> Found:
     """Return all waits within `window`. Ends of `works` after the end of the host's wait for them are moved back to it.
+
+    Synchronising calls are recognised by name. Kineto's ``cuda_sync`` rows have the stream or CUDA event of a call.
+    Without them a call is taken to wait for the device work that ended last within it.
+
+    The engine runs the backward pass on its own threads, while ``backward()`` blocks the thread that called it. A
+    recording has no waiting call, but the forward thread records no event while autograd's thread works: the interval
+    of the forward thread around the start and the end of backward work is taken as the wait.
 
     Returns:
         Arrivals of host threads, their causes, waits of streams, and notes on what is unknown.

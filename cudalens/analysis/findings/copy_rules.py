@@ -11,7 +11,7 @@ from cudalens.analysis import units
 from cudalens.analysis.findings.finding import Finding, overlapped, with_work, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.groups import length, subtract
-from cudalens.analysis.time.sync_groups import FACTORY, SyncAdvice
+from cudalens.analysis.time.sync_advice import FACTORY, SyncAdvice
 from cudalens.analysis.time.work import COMPUTE
 from cudalens.frames.column_arrays import Ints
 from cudalens.frames.sync_kinds import SyncKind

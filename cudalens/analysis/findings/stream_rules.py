@@ -13,7 +13,7 @@ from cudalens.analysis.findings.finding import Confidence, Finding, with_work, w
 from cudalens.analysis.findings.kernel_rules import blocks_per_sm
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.groups import intersect, length
-from cudalens.analysis.time.sync_groups import wait_groups, waited_ns
+from cudalens.analysis.time.sync_advice import wait_groups, waited_ns
 from cudalens.analysis.time.work import COMPUTE
 from cudalens.frames.column_arrays import Ints
 from cudalens.frames.sync_kinds import EXPLICIT, SyncKind

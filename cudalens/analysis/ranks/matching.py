@@ -240,10 +240,7 @@ def _agree(frame: pd.DataFrame, match: Ints) -> Bools:
     return (low == high)[match]
 
 
-# Who waits for whom: clocks of ranks aligned by shared collectives; arrival, wait and transfer of each collective.
-#
-# For each pair of ranks of a group the differences of the ends are a line over time: its height is the offset of the
-# clocks, its slope their drift. The lines of all pairs are joined by weighted least squares.
+# Waits of ranks for each other, on clocks that are aligned by shared collectives.
 
 
 def with_waits(matched: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:
@@ -370,6 +367,9 @@ class _Pair(NamedTuple):
 
 def clock_offsets(matched: pd.DataFrame, ranks: Ints) -> pd.DataFrame:
     """Offset and drift of the clock of each rank against the first.
+
+    For each pair of ranks of a group the differences of the ends are a line over time: its height is the offset of the
+    clocks, its slope their drift. The lines of all pairs are joined by weighted least squares.
 
     Args:
         matched: As of `matched_collectives`.

@@ -20,7 +20,7 @@ from cudalens.api.load import load_trace
 from cudalens.errors import TraceError
 from cudalens.frames import Trace
 from cudalens.views.compare.comparison import compare
-from cudalens.views.sections.model import clean, printable, records
+from cudalens.views.sections.clean_text import clean, printable, records
 
 #: Traces that are kept open, the last used ones.
 MOST_OPEN: Final = 4

@@ -13,6 +13,7 @@ import enum
 import fractions
 import functools
 import io
+import os
 import pathlib
 import random
 import re
@@ -54,8 +55,8 @@ _CACHES: Final = (
     *("torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx", "triton", "cudalens"),
     *("torch._C._distributed_c10d", "torch.distributed.distributed_c10d"),
 )
-_ELSEWHERE: Final = ("socket", "subprocess", "multiprocessing.context", "multiprocessing.process")
-_REFUSED: Final = "an iterator, whose position cannot be restored"
+#: Modules of objects whose state is in another process or in the operating system.
+_OTHER_PROCESSES: Final = ("socket", "subprocess", "multiprocessing.context", "multiprocessing.process")
 
 
 class State:
@@ -123,7 +124,8 @@ class State:
             if isinstance(holder, set):
                 found[f"{where} (in order)"] = repr(sorted(map(_plain_text, holder)))
                 continue
-            if isinstance(holder, list) and len(holder) > _LONG and all(isinstance(one, _KEYS) for one in holder):
+            is_long = isinstance(holder, list) and len(holder) > _MAX_COMPARED
+            if is_long and all(isinstance(one, _PLAIN_VALUES) for one in holder):
                 found[f"the elements of {where}"] = hash(tuple(holder))
                 continue
             items = _items_of(where, holder)
@@ -139,10 +141,12 @@ class State:
         return found | self._random.now()
 
     def _follow(self, where: str, value: Any) -> None:
+        """Visit an object later; `where` is the expression for it, which messages name."""
         if not isinstance(value, _CONSTANT):
             self._waiting.append((where, value))
 
     def _visit(self, where: str, value: Any) -> None:
+        """Copy what an object holds, add the function that restores it, and follow what it refers to."""
         if isinstance(value, _CONSTANT) or id(value) in self._seen:
             return
         self._seen[id(value)] = value  # kept, so that no other object has its id
@@ -156,15 +160,16 @@ class State:
                 return
         self._visit_object(where, value)
 
-    # Kinds of objects.
+    # A method for each kind of object, as `_VISITORS` lists them.
 
     def _visit_tensor(self, where: str, tensor: torch.Tensor) -> None:
         if getattr(type(tensor), "__torch_dispatch__", _PLAIN_DISPATCH) is not _PLAIN_DISPATCH:
             raise _refusal(where, tensor, "a tensor subclass")
         self.tensors[where] = tensor
         self._save_storage(tensor)
-        detached = tensor.detach() if tensor.layout is torch.strided else None
-        layout, grad, needs_grad = detached, tensor.grad if tensor.is_leaf else None, tensor.requires_grad
+        layout = tensor.detach() if tensor.layout is torch.strided else None
+        grad = tensor.grad if tensor.is_leaf else None
+        needs_grad = tensor.requires_grad
         if grad is not None:
             self._visit(f"{where}.grad", grad)
         if vars(tensor):
@@ -341,17 +346,17 @@ class State:
                 return
             raise _refusal(where, value, "an open file")
         if hasattr(value, "__next__") and not isinstance(getattr(value, "__dict__", None), dict):
-            raise _refusal(where, value, _REFUSED)
+            raise _refusal(where, value, "an iterator, whose position cannot be restored")
         slots = [slot for base in kind.__mro__ for slot in _slots_of(base)]
         if not slots and not isinstance(getattr(value, "__dict__", None), dict):
             raise _refusal(where, value, "an object that cannot be copied")
-        if module in _ELSEWHERE or (module, name) in (("threading", "Thread"), ("threading", "Timer")):
+        if module in _OTHER_PROCESSES or (module, name) in (("threading", "Thread"), ("threading", "Timer")):
             raise _refusal(where, value, "part of another program or thread")
         self._save_attributes(where, value, slots)
 
     def _save_attributes(self, where: str, value: Any, slots: list[Any]) -> None:
-        held = [(slot, slot.__get__(value)) for slot in slots if _is_set(slot, value)]
-        for slot, item in held:
+        slot_values = [(slot, slot.__get__(value)) for slot in slots if _is_set(slot, value)]
+        for slot, item in slot_values:
             self._follow(f"{where}.{slot.__name__}", item)
         space = getattr(value, "__dict__", None)
         contents = dict(space) if isinstance(space, dict) else {}
@@ -361,13 +366,14 @@ class State:
             self._follow(f"{where}.{name}", item)
 
         def undo() -> None:
-            for slot, item in held:
+            for slot, item in slot_values:
                 if not _is_set(slot, value) or slot.__get__(value) is not item:
                     slot.__set__(value, item)
-            if isinstance(space, dict) and (
-                len(space) != len(contents)
-                or any(space.get(name, space) is not item for name, item in contents.items())
-            ):
+            if not isinstance(space, dict):
+                return
+            # `space` as the default: a name that is missing differs from each value.
+            has_changed = any(space.get(name, space) is not item for name, item in contents.items())
+            if has_changed or len(space) != len(contents):
                 space.clear()
                 space.update(contents)
 
@@ -425,7 +431,7 @@ def _items_of(where: str, holder: Any) -> list[tuple[str, Any]]:
             return []
     if isinstance(holder, dict):
         # Tensors and objects as keys have no short text that is the same in each run.
-        keys = [repr(key) if isinstance(key, _KEYS) else f"key {number}" for number, key in enumerate(holder)]
+        keys = [repr(key) if isinstance(key, _PLAIN_VALUES) else f"key {number}" for number, key in enumerate(holder)]
         return [(f"{where}[{key}]", item) for key, item in zip(keys, holder.values(), strict=True)]
     if isinstance(holder, list | collections.deque):
         return [(f"{where}[{number}]", item) for number, item in enumerate(holder)]
@@ -433,12 +439,13 @@ def _items_of(where: str, holder: Any) -> list[tuple[str, Any]]:
 
 
 def _plain_text(value: Any) -> str:
-    return repr(value) if isinstance(value, _KEYS) else type(value).__name__
+    return repr(value) if isinstance(value, _PLAIN_VALUES) else type(value).__name__
 
 
-_KEYS: Final = (str, bytes, int, float, bool, type(None))
+#: Values whose text is the same in each run.
+_PLAIN_VALUES: Final = (str, bytes, int, float, bool, type(None))
 #: Of a longer list of numbers or text, only the hash is compared.
-_LONG: Final = 10_000
+_MAX_COMPARED: Final = 10_000
 
 
 def names_in(code: types.CodeType) -> Iterator[str]:
@@ -462,11 +469,11 @@ def _is_library(module: str | None) -> bool:
     if module in (None, "__main__"):
         return False
     file = getattr(sys.modules.get(str(module)), "__file__", None)
-    return file is None or "site-packages" in file or file.startswith(_PYTHON) or _OURS in file
+    return file is None or "site-packages" in file or file.startswith((_PYTHON_FOLDER, _CUDALENS_FOLDER))
 
 
-_PYTHON: Final = str(pathlib.Path(io.__file__).parent)
-_OURS: Final = str(pathlib.Path(__file__).parents[2]) + "/cudalens/"
+_PYTHON_FOLDER: Final = str(pathlib.Path(io.__file__).parent)
+_CUDALENS_FOLDER: Final = f"{pathlib.Path(__file__).parents[2]}{os.sep}"
 _PLAIN_DISPATCH: Final = getattr(torch._C, "_disabled_torch_dispatch_impl", None)
 
 
@@ -481,13 +488,14 @@ def _has_layout(tensor: torch.Tensor, layout: torch.Tensor) -> bool:
 
 
 def _slots_of(kind: type) -> list[Any]:
-    return (
-        [item for item in vars(kind).values() if isinstance(item, types.MemberDescriptorType)] if _is_heap(kind) else []
-    )
+    """Return the descriptors of ``__slots__`` of a class that Python code made; types of C have other members."""
+    if not kind.__flags__ & _HEAP_TYPE:
+        return []
+    return [item for item in vars(kind).values() if isinstance(item, types.MemberDescriptorType)]
 
 
-def _is_heap(kind: type) -> bool:
-    return bool(kind.__flags__ & (1 << 9))
+#: Py_TPFLAGS_HEAPTYPE of CPython.
+_HEAP_TYPE: Final = 1 << 9
 
 
 def _is_set(slot: Any, value: Any) -> bool:

@@ -11,14 +11,6 @@ if TYPE_CHECKING:
 
 
 # Happens-before by vector clocks: one line of work for each stream and for the host.
-#
-# Work of a line has an epoch, clock@line. A line's vector holds, for a point in it, the highest epoch of every line
-# that is complete at that point: work of line s with clock c is complete exactly if the vector has at least c for s.
-#
-# A line's clock advances only if another line has used its vector since (FastTrack's release): until then its
-# operations cannot be distinguished and share an epoch. Work that the host has observed to be complete when it issues
-# an operation is complete before that operation: every launch joins the host's vector, at no cost while that has not
-# changed.
 
 #: Highest clock known to be complete, by `Line.index`.
 VectorClock = dict[int, int]
@@ -33,6 +25,14 @@ def join(into: VectorClock, other: VectorClock) -> None:
 
 class Line:
     """A line of work: a stream, or the host.
+
+    Work of a line has an epoch, clock@line. A line's vector holds, for a point in it, the highest epoch of every line
+    that is complete at that point: work of line s with clock c is complete exactly if the vector has at least c for s.
+
+    A line's clock advances only if another line has used its vector since (FastTrack's release): until then its
+    operations cannot be distinguished and share an epoch. Work that the host has observed to be complete when it issues
+    an operation is complete before that operation: every launch joins the host's vector, at no cost while that has not
+    changed.
 
     Attributes:
         id: Which stream.

@@ -4,6 +4,7 @@ Independent of the detection of races; `cudalens.api.confirm` combines it with t
 """
 
 from cudalens.sanitizer.rerun.confirm import DEFAULT_LIMIT_S, DEFAULT_RUNS, MAX_RACES, Confirmer, Suspect
-from cudalens.sanitizer.rerun.program import Program, Spot
+from cudalens.sanitizer.rerun.program import Program
+from cudalens.sanitizer.rerun.tasks import Spot
 
 __all__ = ["DEFAULT_LIMIT_S", "DEFAULT_RUNS", "MAX_RACES", "Confirmer", "Program", "Spot", "Suspect"]

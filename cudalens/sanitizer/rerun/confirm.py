@@ -14,16 +14,8 @@ from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import ExploreError
 from cudalens.frames.exploration import Difference, Exploration, RaceVerdict, Shown, Step
 from cudalens.sanitizer.rerun.delayed_run import Aim, Delayed, InOrder, attempted, synchronize, warm_up
-from cudalens.sanitizer.rerun.program import (
-    Program,
-    Spot,
-    State,
-    Task,
-    copied,
-    difference,
-    fingerprints,
-    reported_tasks,
-)
+from cudalens.sanitizer.rerun.program import Program, State, copied, difference, fingerprints
+from cudalens.sanitizer.rerun.tasks import Spot, Task, reported_tasks
 
 #: Default number of delayed runs for each race.
 DEFAULT_RUNS: Final = 20

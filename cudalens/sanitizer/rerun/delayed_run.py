@@ -10,9 +10,11 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.device import gpu_trace
 from cudalens.device.interrupts import defers_interrupts
 from cudalens.kernels import Hold, hold
-from cudalens.sanitizer.rerun.program import DependentStreams, State, Task
+from cudalens.sanitizer.rerun.program import State
+from cudalens.sanitizer.rerun.tasks import Task
 
 #: Number of tasks before and after the two accesses that are timed.
 WINDOW: Final = 100
@@ -286,3 +288,68 @@ def attempted(run: Callable[[], Any], stack: ExitStack) -> tuple[Any, Exception 
             return run(), None
         except Exception as error:
             return None, error
+
+
+class DependentStreams:
+    """Tracks a hold through waits of streams for events, and reports when the host is about to wait for it.
+
+    torch's callbacks fire before the host waits. There is none for waits within CUDA (allocation and release of memory,
+    pageable copies); these last as long as the hold.
+
+    Args:
+        stream: Handle of the held stream.
+        release: Called when the host is about to wait for dependent work.
+    """
+
+    def __init__(self, stream: int, release: Callable[[], None]) -> None:
+        self._release = release
+        self._streams, self._events = {stream}, set[int]()
+        self._subscription = gpu_trace.subscribe(
+            _ignore, quick={kind: function.__get__(self) for kind, function in _QUICK_FUNCTIONS.items()}
+        )
+
+    def depends(self, stream: int) -> bool:
+        """Return whether a stream waits for the hold."""
+        return stream in self._streams
+
+    def close(self) -> None:
+        """Stop."""
+        self._subscription.close()
+
+    def _recorded(self, event: int, stream: int) -> None:
+        if stream in self._streams:
+            self._events.add(event)
+        else:
+            self._events.discard(event)
+
+    def _waited(self, event: int, stream: int) -> None:
+        if event in self._events:
+            self._streams.add(stream)
+
+    def _deleted(self, event: int) -> None:
+        self._events.discard(event)
+
+    def _event_synchronized(self, event: int) -> None:
+        if event in self._events:
+            self._release()
+
+    def _stream_synchronized(self, stream: int) -> None:
+        if stream in self._streams:
+            self._release()
+
+    def _device_synchronized(self) -> None:
+        self._release()
+
+
+def _ignore(record: gpu_trace.Record) -> None:
+    """All relevant records have quick functions."""
+
+
+_QUICK_FUNCTIONS: Final = {
+    gpu_trace.EventRecorded: DependentStreams._recorded,
+    gpu_trace.EventWaited: DependentStreams._waited,
+    gpu_trace.EventDeleted: DependentStreams._deleted,
+    gpu_trace.EventSynchronized: DependentStreams._event_synchronized,
+    gpu_trace.StreamSynchronized: DependentStreams._stream_synchronized,
+    gpu_trace.DeviceSynchronized: DependentStreams._device_synchronized,
+}

@@ -16,7 +16,7 @@ from cudalens.frames.limits import Problems
 from cudalens.traces.chrome import values as args_
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.chrome.scanned import FIELDS, Scanned, ScannedColumn
-from cudalens.traces.chrome.values import MISSING, TODAY, UNKNOWN, Kind, Layouts, integers, kind_of, numbers
+from cudalens.traces.chrome.values import CURRENT_CATEGORY, MISSING, UNKNOWN, Kind, Layouts, integers, kind_of, numbers
 
 _INT32_LIMIT: Final = 1 << 31
 
@@ -266,7 +266,7 @@ class EventColumns:
 
     def _new_track(self, track: tuple[Any, Any, Any]) -> int:
         cat, *lane = track
-        self._cat_of_track.extend([self._cats[TODAY.get(cat, cat) if cat else UNKNOWN]])
+        self._cat_of_track.extend([self._cats[CURRENT_CATEGORY.get(cat, cat) if cat else UNKNOWN]])
         self._lane_of_track.extend([self.lanes[tuple(lane)]])
         return len(self._cat_of_track) - 1
 

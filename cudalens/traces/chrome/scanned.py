@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from cudalens.frames.column_arrays import Ints
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder
 from cudalens.traces.chrome.tracks import MARK
-from cudalens.traces.chrome.values import COUNTED, MISSING, SPECS, TODAY, UNKNOWN, MemoryArgs, kind_of
+from cudalens.traces.chrome.values import COUNTED, CURRENT_CATEGORY, MISSING, SPECS, UNKNOWN, MemoryArgs, kind_of
 
 try:
     from cudalens.traces.chrome._scanner import finish, new_tables, start, undo
@@ -219,7 +219,7 @@ class Scanner:
 @lru_cache(1 << 12)
 def _has_field(category: str | None, key: bytes) -> bool:
     """Return whether the argument `key` of entries of `category` becomes a column."""
-    kind = kind_of(TODAY.get(category, category) if category else UNKNOWN)
+    kind = kind_of(CURRENT_CATEGORY.get(category, category) if category else UNKNOWN)
     return _KEYS[key] in getattr(SPECS.get(kind), "__struct_fields__", ())
 
 

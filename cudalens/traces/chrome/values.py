@@ -1,4 +1,4 @@
-"""Values shared by the readers of Chrome traces, and typed ``args``: categories, the missing integer, times."""
+"""Decode the ``args`` of Chrome trace entries into typed columns; categories and the missing integer of the readers."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MISSING: Final = -(1 << 63)
 MAX_NS: Final = 1 << 62
 
 
-#: Category names in traces of 2021 and of other devices, and their names in a Trace.
-TODAY: Final = {
+#: The category in a Trace, by its name in traces of 2021 and of other devices.
+CURRENT_CATEGORY: Final = {
     "Operator": "cpu_op",
     "Kernel": "kernel",
     "Memcpy": "gpu_memcpy",
@@ -77,14 +77,14 @@ def kind_of(cat: str) -> Kind:
     return Kind.PLAIN if cat in _PLAIN else Kind.OTHER
 
 
-# Decode the ``args`` of trace entries into typed structs, by kind of entry and by the keys that occur in a file.
+# The ``args`` of each kind of entry as typed structs.
 
-#: Kineto's names for the fields of the structs below; fields with the prefix ``old_`` are from earlier layouts.
 _Int = int | None
 _Float = float | None
 _NAN: Final = float("nan")
 _UNSET: Final = msgspec.Raw(b"")
 _MAX_INT: Final = (1 << 63) - 1
+#: Kineto's names for the fields of the structs below; fields with the prefix ``old_`` are from earlier layouts.
 _NAMES: Final = {
     **KINETO_ARGS,
     "old_external_id": "external id",
@@ -233,18 +233,24 @@ SPECS: Final[dict[Kind, type[msgspec.Struct]]] = {
 def decode_args(
     raw: Sequence[msgspec.Raw], spec: Any, problems: Problems, where: str
 ) -> tuple[list[Any], frozenset[str]]:
-    """Decode each of `raw` as a `spec`; also returns the fields that any has. Bad values are counted and dropped."""
+    """Decode each of `raw` as a `spec`, and return the structs and the names of the fields that any of them may have.
+
+    Bad values are counted and dropped. Columns are made of the named fields only: most fields are rare, and searching
+    for a text is cheap.
+    """
     joined = b"[" + b",".join(raw) + b"]"
-    # Fields that do not occur in the text are skipped: most fields are rare, and a text search is cheap.
-    present = frozenset(name for quoted, names in _quoted_names(spec) if quoted in joined for name in names)
+    present: set[str] = set()
+    for searched, fields in _searched_texts(spec):
+        if searched in joined:
+            present.update(fields)
     try:
-        return decoder(list[spec]).decode(joined), present
+        return decoder(list[spec]).decode(joined), frozenset(present)
     except SYNTAX_ERRORS:
-        return [decode_fields(bytes(one), spec, problems, where) for one in raw], present
+        return [decode_fields(bytes(one), spec, problems, where) for one in raw], frozenset(present)
 
 
-#: The texts searched for fields that share one search.
-_NEEDLES: Final = {
+#: The text to search for, of fields that share one search; of other fields it is the quoted key.
+_SHARED_TEXTS: Final = {
     "flops": b'lops"',
     "old_flops": b'lops"',
     "graph_id": b'"graph ',
@@ -265,12 +271,12 @@ _NEEDLES: Final = {
 
 
 @cache
-def _quoted_names(spec: Any) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
+def _searched_texts(spec: Any) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
     """Return the texts to search for, and the fields that may be present if a text is found."""
     fields_of: dict[bytes, tuple[str, ...]] = {}
     for field in msgspec.structs.fields(spec):
-        needle = _NEEDLES.get(field.name, f'"{field.encode_name}"'.encode())
-        fields_of[needle] = (*fields_of.get(needle, ()), field.name)
+        searched = _SHARED_TEXTS.get(field.name, f'"{field.encode_name}"'.encode())
+        fields_of[searched] = (*fields_of.get(searched, ()), field.name)
     return tuple(fields_of.items())
 
 
@@ -281,9 +287,16 @@ def integers(decoded: Sequence[Any], field: str) -> tuple[Ints, int]:
         return np.fromiter(map(get, decoded), np.int64, len(decoded)), 0
     except (TypeError, OverflowError):  # null, or larger than 64 bits
         values = [get(one) for one in decoded]
-    fits = [MISSING if v is None or not -_MAX_INT <= v <= _MAX_INT else v for v in values]
-    too_large = sum(v is not None and abs(v) > _MAX_INT and v != MISSING for v in values)
-    return np.array(fits, np.int64), too_large
+    column = np.full(len(values), MISSING, np.int64)
+    num_too_large = 0
+    for row, value in enumerate(values):
+        if value is None or value == MISSING:
+            continue
+        if abs(value) > _MAX_INT:
+            num_too_large += 1
+        else:
+            column[row] = value
+    return column, num_too_large
 
 
 def numbers(decoded: Sequence[Any], field: str) -> NDArray[np.float64]:
@@ -292,7 +305,8 @@ def numbers(decoded: Sequence[Any], field: str) -> NDArray[np.float64]:
     try:
         return np.fromiter(map(get, decoded), np.float64, len(decoded))
     except TypeError:  # null
-        return np.array([_NAN if (value := get(one)) is None else value for one in decoded], np.float64)
+        values = [get(one) for one in decoded]
+    return np.array([_NAN if value is None else value for value in values], np.float64)
 
 
 #: With more keys, or more groups of entries that bring a new key or a bad value, each group is searched for its fields.
@@ -319,15 +333,17 @@ class Layouts:
             return decode_args(raw, spec, self._problems, where)
         joined = b"[" + b",".join(raw) + b"]"
         try:
-            of_keys, names = _struct_of(spec, keys)
-            return of_keys.decode(joined), names
+            decoder_of_keys, names = _struct_of(spec, keys)
+            return decoder_of_keys.decode(joined), names
         except (*SYNTAX_ERRORS, ValueError):  # a ValueError: a key that no struct can have
             self._num_failures += 1
+
+        # A new key or a bad value: add the keys of these entries, for the entries that follow.
         try:
-            found = decoder(list[dict[str, msgspec.Raw]]).decode(joined)
+            entries = decoder(list[dict[str, msgspec.Raw]]).decode(joined)
         except SYNTAX_ERRORS:
             return decode_args(raw, spec, self._problems, where)
-        self._keys[spec] = keys.union(*found)
+        self._keys[spec] = keys.union(*entries)
         decoded, _ = decode_args(raw, spec, self._problems, where)
         return decoded, _names_of(spec, self._keys[spec])
 
@@ -338,7 +354,10 @@ def _names_of(spec: Any, keys: frozenset[str]) -> frozenset[str]:
 
 @lru_cache(64)
 def _struct_of(spec: Any, keys: frozenset[str]) -> tuple[msgspec.json.Decoder[list[Any]], frozenset[str]]:
-    """Return the decoder of lists of structs with exactly `keys`, and which fields of `spec` these are."""
+    """Return the decoder of lists of structs with exactly `keys`, and which fields of `spec` these are.
+
+    Keys that `spec` does not have become fields that are not decoded: without them each would be an error.
+    """
     wanted = [field for field in msgspec.structs.fields(spec) if field.encode_name in keys]
     rest = keys.difference(field.encode_name for field in wanted)
     fields: list[Any] = [(field.name, field.type, field.default) for field in wanted]

@@ -320,10 +320,7 @@ def _cut(start: Ints, end: Ints, parent: Ints, depth: Ints) -> tuple[Ints, Ints]
     return start, end
 
 
-# Call paths for flame graphs: each distinct path of labels from the root of the call tree to a row.
-#
-# Every event row gets the number of its path, level by level down the tree, without a loop over events. A path is its
-# parent's path and a label; paths that begin with recorded Python frames or modules are built the same way.
+# Call paths: each distinct path of labels from the root of the call tree to a row.
 
 ROOT: Final = -1
 
@@ -333,6 +330,9 @@ STEPS: Final = "ProfilerStep*"
 
 class Paths:
     """A growing set of paths.
+
+    Every event row gets the number of its path, level by level down the tree, without a loop over events. A path is its
+    parent's path and a label; paths that begin with recorded Python frames or modules are built the same way.
 
     Attributes:
         labels: Distinct labels.

@@ -218,18 +218,16 @@ def _meta(info: RunInfo, rank: int) -> dict[str, Any]:
     return {"distributedInfo": {"rank": rank}, "deviceProperties": devices, "traceName": info.name}
 
 
-# Write the frames of a Trace as Parquet or CSV, a file per frame.
-#
-# Categoricals are written as text. Missing values are null in Parquet and an empty field in CSV, where empty text is
-# ``""``; pyarrow and polars distinguish the two. Columns and units are those of the catalog. Facts about the run are in
-# ``info.json``. `Trace.save` keeps a Trace exactly, in one file.
+# The frames of a Trace as Parquet or CSV, a file per frame.
 
 INFO: Final = "info.json"
 PARQUET: Final = ".parquet"
 
 
 def to_parquet(trace: Trace, path: str | os.PathLike[str], *, frame: str = "events") -> Path:
-    """Write frames of `trace` as Parquet.
+    """Write frames of `trace` as Parquet: categoricals as text, missing values as null.
+
+    Columns and units are those of the catalog. `Trace.save` keeps a Trace exactly, in one file.
 
     Args:
         trace: What to write.
@@ -263,6 +261,8 @@ def to_csv(trace: Trace, folder: str | os.PathLike[str]) -> Path:
 
     Fields are exact, for programs. A text of the Trace can begin with ``=``, ``+``, ``-`` or ``@``, which a spreadsheet
     takes for a formula: import the columns of a file from elsewhere as text.
+
+    A missing value is an empty field, and empty text is ``""``; pyarrow and polars distinguish the two.
 
     Returns:
         `folder`, created if needed. Files are UTF-8, with a line of column names first, also for a frame without rows.

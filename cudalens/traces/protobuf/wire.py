@@ -142,11 +142,7 @@ def _is_packet(inner: list[Field]) -> bool:
     )
 
 
-# Message classes for the parts of published schemas that the readers use, made in code with the package protobuf.
-#
-# A schema is a table: each message by name, and each of its fields by name with its number and its type. Texts are
-# ``bytes``, so that text that is no UTF-8 is no error. A map is a list of entries. Fields of an unknown number are
-# skipped, as the format has it.
+# Message classes for the parts of published schemas that the readers use.
 
 Schema = Mapping[str, Mapping[str, tuple[int, str]]]
 
@@ -155,6 +151,10 @@ _EXTRA: Final = "protobuf"
 
 def message_classes(path: str | os.PathLike[str], package: str, schema: Schema) -> dict[str, Any]:
     """Return the classes of the messages in `schema`, by name.
+
+    A schema is a table: each message by name, and each of its fields by name with its number and its type. Texts are
+    ``bytes``, so that invalid UTF-8 is not an error. A map is a list of entries. Fields of an unknown number are
+    skipped, as the format has it.
 
     Args:
         path: The file to read, for the message.

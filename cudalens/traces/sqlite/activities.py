@@ -279,14 +279,9 @@ def refuse_repeats(path: Path, table: str, column: str, ids: Ints, within: Seque
 
 
 # Names that readers share: of CUDA API calls and copies by CUPTI's numbers, of HIP calls, and demangled kernels.
-#
-# The numbers are defined in cupti_activity.h; see https://docs.nvidia.com/cupti/.
-#
-# The library's ``__cxa_demangle`` has no limits: a crafted name makes it use all memory. The child process has limits
-# of memory, time and output. A name that it does not demangle stays as it is, as do all names on a system without
-# ``libstdc++`` or without limits of memory (only Linux has both).
 
-#: Kinds of copies; those of unified memory are nsys's own numbers.
+#: Kinds of copies, by the numbers of cupti_activity.h (https://docs.nvidia.com/cupti/); those of unified memory are
+#: nsys's own.
 COPY_KINDS: Final = {
     1: "HtoD",
     2: "DtoH",
@@ -432,7 +427,12 @@ for name in sys.stdin.buffer:
 
 
 def demangler(names: Iterable[str]) -> Callable[[str], str]:
-    """Return a function from a name to its demangled form, for any of `names`; other names stay as they are."""
+    """Return a function from a name to its demangled form, for any of `names`; other names stay as they are.
+
+    The library's ``__cxa_demangle`` has no limits: a crafted name makes it use all memory. The child process that calls
+    it has limits of memory, time and output. A name that it does not demangle stays as it is, as do all names on a
+    system without ``libstdc++`` or without limits of memory (only Linux has both).
+    """
     mangled = [name for name in dict.fromkeys(names) if _is_mangled(name)]
     plain = {name: text for name, text in zip(mangled, _run(mangled), strict=False) if text} if mangled else {}
     return lambda name: plain.get(name, name)

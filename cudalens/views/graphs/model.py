@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 from cudalens.analysis import units
 from cudalens.analysis.cached import once_per_trace
 from cudalens.frames import Trace
-from cudalens.views.sections.model import clean, clean_records, printable
+from cudalens.views.sections.clean_text import clean, clean_records, printable
 
 #: Maximum number of recordings that are shown; the others are counted.
 MAX_NODES: Final = 1000
@@ -340,11 +340,7 @@ def _path(row: dict[str, Any]) -> PathView | None:
     return PathView(tuple(nodes[:_MAX_PATH]), int(row["count"]))
 
 
-# Lay out the tree of recordings: vertical chains, with branches beside them.
-#
-# A recording with one successor is drawn above it in the same lane, so that a long chain needs no width. Of several
-# successors, one continues the lane: the one on the current path, else the one with most replays in its subtree. The
-# others are branches. A branch has at most half of the replays, so the depth of nesting is at most their logarithm.
+# The layout of the tree of recordings.
 
 #: Maximum number of recordings in a row, without a branch, that are shown; of more, the inner ones fold into one line.
 MAX_CHAIN: Final = 9
@@ -410,7 +406,12 @@ ChainItem: TypeAlias = Stop | Fold
 
 
 def chains(view: GraphsView) -> tuple[Chain, ...]:
-    """Return the trees of a manager, the current one first, then by replays."""
+    """Return the trees of a manager, the current one first, then by replays.
+
+    A recording with one successor is drawn above it in the same lane, so that a long chain needs no width. Of several
+    successors, one continues the lane: the one on the current path, else the one with most replays in its subtree. The
+    others are branches. A branch has at most half of the replays, so the depth of nesting is at most their logarithm.
+    """
     below: dict[int, list[int]] = {}
     for child, parent in view.parents.items():
         below.setdefault(parent, []).append(child)

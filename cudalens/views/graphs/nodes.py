@@ -9,8 +9,9 @@ import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.analysis.graph_nodes import GraphNodes
+from cudalens.views.sections.clean_text import clean
 from cudalens.views.sections.markup import element
-from cudalens.views.sections.model import Block, Column, Note, Picture, Row, Section, Table, Text, clean
+from cudalens.views.sections.model import Block, Column, Note, Picture, Row, Section, Table, Text
 from cudalens.views.sections.shown import Shown
 
 _MAX_ROWS: Final = 200

@@ -12,7 +12,8 @@ from cudalens.analysis.graphs import EagerFunction, FailedCheck, GraphsSummary, 
 from cudalens.frames import Trace
 from cudalens.views.graphs import model
 from cudalens.views.graphs.model import Chain, Fold, GraphsView, PathView, PieceView, Recording
-from cudalens.views.sections.model import Column, Row, printable
+from cudalens.views.sections.clean_text import printable
+from cudalens.views.sections.model import Column, Row
 from cudalens.views.sections.trust import simulated
 from cudalens.views.sections.write_text import aligned
 

@@ -13,7 +13,7 @@ import pandas as pd
 from cudalens.analysis.cached import once_per_trace
 from cudalens.frames import Trace
 from cudalens.frames.exploration import MAX_DIFFERENCES, MAX_TASKS
-from cudalens.views.sections.model import clean, printable, records, whole
+from cudalens.views.sections.clean_text import clean, printable, records, whole
 
 #: Stack frames of one stack that are shown.
 MAX_STACK: Final = 60

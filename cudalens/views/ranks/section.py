@@ -16,8 +16,9 @@ from cudalens.analysis import units
 from cudalens.analysis.ranks.stragglers import Stragglers, reason
 from cudalens.frames import Ranks
 from cudalens.views.ranks import pictures
+from cudalens.views.sections.clean_text import clean
 from cudalens.views.sections.markup import Node
-from cudalens.views.sections.model import Block, Column, Facts, Note, Picture, Row, Section, Table, Text, clean
+from cudalens.views.sections.model import Block, Column, Facts, Note, Picture, Row, Section, Table, Text
 from cudalens.views.sections.shown import Shown, write_page
 
 _MAX_ROWS: Final = 40

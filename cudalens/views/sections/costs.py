@@ -10,8 +10,9 @@ from cudalens.analysis import units
 from cudalens.analysis.facts import averages, line_costs, module_tree, names_in_short, step_costs
 from cudalens.analysis.time.averages import UNCOUNTED
 from cudalens.frames import Trace
+from cudalens.views.sections.clean_text import clean
 from cudalens.views.sections.markup import bar
-from cudalens.views.sections.model import Cell, Column, Note, Row, Section, Table, Text, clean
+from cudalens.views.sections.model import Cell, Column, Note, Row, Section, Table, Text
 
 _NUM_ROWS: Final = 10
 _COLUMNS: Final = (

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final, TypeAlias
 
-from cudalens.views.sections.model import Picture, printable
+from cudalens.views.sections.clean_text import printable
+from cudalens.views.sections.model import Picture
 
 SVG: Final = "http://www.w3.org/2000/svg"
 

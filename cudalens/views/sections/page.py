@@ -19,8 +19,9 @@ from cudalens.views.graphs.words import has_failed
 from cudalens.views.memory import section as memory
 from cudalens.views.races import section as races
 from cudalens.views.sections import costs, findings, verdict, waits
+from cudalens.views.sections.clean_text import clean
 from cudalens.views.sections.markup import for_notebooks
-from cudalens.views.sections.model import Picture, Section, clean
+from cudalens.views.sections.model import Picture, Section
 from cudalens.views.sections.shown import Shown
 from cudalens.views.sections.trust import badges
 from cudalens.views.sections.write_html import to_html, to_json

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from cudalens.frames import atomic_write
+from cudalens.views.sections.clean_text import clean
 from cudalens.views.sections.markup import for_notebooks
-from cudalens.views.sections.model import Section, clean
+from cudalens.views.sections.model import Section
 from cudalens.views.sections.write_html import to_html
 from cudalens.views.sections.write_text import to_text
 

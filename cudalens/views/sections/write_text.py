@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from cudalens.analysis import units
 from cudalens.views.sections import model
-from cudalens.views.sections.model import clean_lines, parts_of
+from cudalens.views.sections.clean_text import clean_lines
+from cudalens.views.sections.model import parts_of
 
 WIDTH: Final = 100
 _MAX_BELOW: Final = 320

@@ -22,7 +22,7 @@ from cudalens.frames import Trace
 from cudalens.frames.build import GPU_ACTIVITIES
 from cudalens.frames.column_arrays import integers, is_category
 from cudalens.frames.counters import MAX_NOTE, marks_frame
-from cudalens.views.sections.model import clean
+from cudalens.views.sections.clean_text import clean
 from cudalens.views.sections.waits import MAX_ROWS
 from cudalens.views.timeline.payload_codec import EXACT, clipped_times, lane_table
 
@@ -181,17 +181,18 @@ def _titles(waits: pd.DataFrame) -> list[str]:
     ]
 
 
-# What is selected in the last live widget of a Trace, as rows of its events.
-#
-# A selection is small JSON: ``range`` ([start, end] in ns from the first event), ``event`` (a row of the events) and
-# ``names`` (texts), or for names that the page has cut ``name_rows`` (rows that have them); a part that is not selected
-# is missing. `remember` keeps it apart from the Trace.
+# The selection in the last live widget of a Trace, as rows of its events.
 
 _SELECTIONS: Final[WeakKeyDictionary[Trace, dict[str, Any]]] = WeakKeyDictionary()
 
 
 def remember(trace: Trace, selection: Mapping[str, Any] | None) -> None:
-    """Keep `selection` as that of `trace`; None removes it."""
+    """Keep `selection` as that of `trace`; None removes it.
+
+    A selection is small JSON: ``range`` ([start, end] in ns from the first event), ``event`` (a row of the events) and
+    ``names`` (texts), or for names that the page has cut ``name_rows`` (rows that have them); a part that is not
+    selected is missing. It is kept apart from the Trace.
+    """
     if selection:
         _SELECTIONS[trace] = dict(selection)
     else:

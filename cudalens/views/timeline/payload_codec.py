@@ -30,7 +30,7 @@ from cudalens.analysis.time.keys import is_library_call
 from cudalens.frames import tree
 from cudalens.frames.build import STEP_PREFIX
 from cudalens.frames.column_arrays import Bools, Ints, integers, is_category, map_texts
-from cudalens.views.sections.model import without_controls
+from cudalens.views.sections.clean_text import without_controls
 
 MAGIC: Final = b"CLP1"
 

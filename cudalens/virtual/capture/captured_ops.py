@@ -334,11 +334,7 @@ def _tensor_form(value: Any) -> Any:
     return value
 
 
-# Random generators in a graph capture: a capture draws no numbers, a replay draws from the generator's current state.
-#
-# A program may also get a generator's state within a capture and set it again later, as checkpointing does to compute
-# the same numbers twice. On a GPU such a state is relative to the start of the capture, so that it also applies to a
-# replay; here a replay gets and sets the state at the same points.
+# Random generators in a graph capture.
 
 #: torch's methods; the methods of a virtual device's generator also notify the capture.
 _get_state: Final = torch._C.Generator.get_state
@@ -363,7 +359,14 @@ class StatePoint:
 
 
 class CapturedGenerators:
-    """The generators that a capture uses."""
+    """The generators that a capture uses.
+
+    A capture draws no numbers; a replay draws from the generator's current state.
+
+    A program may also get a generator's state within a capture and set it again later, as checkpointing does to compute
+    the same numbers twice. On a GPU such a state is relative to the start of the capture, so that it also applies to a
+    replay; here a replay gets and sets the state at the same points.
+    """
 
     def __init__(self) -> None:
         self._saved: dict[int, tuple[torch.Generator, torch.Tensor]] = {}

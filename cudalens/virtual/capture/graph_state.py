@@ -291,11 +291,7 @@ def dot(graph: CapturedGraph) -> str:
     return "\n".join([*lines, "}", "}", ""])
 
 
-# Model the device memory for a graph's random seed and offset, and the kernels that fill it before a replay.
-#
-# Random kernels of a graph read their starting point from two one-element tensors (Note [CUDA Graph-safe RNG states] in
-# ATen/cuda/CUDAGeneratorImpl.h). Here the numbers come from the device's generator; only the memory that torch
-# allocates and the work of filling it are modelled.
+# The device memory of a graph's random seed and offset.
 
 #: From torch 2.13 every capture has its own tensors, on the default stream; before, all graphs shared a pair.
 _PER_CAPTURE: Final = torch_version() >= (2, 13)
@@ -308,7 +304,12 @@ _shared: WeakValueDictionary[tuple[int, int], Seeds] = WeakValueDictionary()
 
 
 class Seeds:
-    """Two blocks of device memory, freed with the last graph that holds them."""
+    """Two blocks of device memory, freed with the last graph that holds them.
+
+    Random kernels of a graph read their starting point from two one-element tensors (Note [CUDA Graph-safe RNG states]
+    in ATen/cuda/CUDAGeneratorImpl.h). Here the numbers come from the device's generator; only the memory that torch
+    allocates and the work of filling it are modelled.
+    """
 
     def __init__(self, gpus: Gpus, stream: Stream) -> None:
         self._gpus, self._device = gpus, stream.device

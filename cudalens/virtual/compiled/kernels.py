@@ -324,10 +324,7 @@ def _only_while_active(gpus: Gpus, function: Callable[..., Any]) -> Callable[...
     return call
 
 
-# Run a Triton kernel on host memory with Triton's interpreter, in large blocks.
-#
-# Triton's interpreter runs one program of the grid after the other, each with numpy. Code that Inductor generates is
-# correct for any block size that its masks allow, so that a few programs with large blocks give the result of the grid.
+# Triton kernels on host memory, by Triton's interpreter.
 
 #: Triton's interpreter has global state.
 _lock: Final = threading.RLock()
@@ -337,6 +334,10 @@ def run_kernel(
     function: Any, grid: tuple[int, int, int], args: Mapping[str, Any], signature: Mapping[str, str]
 ) -> None:
     """Run a kernel for each program of a grid.
+
+    Triton's interpreter runs one program of the grid after the other, each with numpy. Code that Inductor generates is
+    correct for any block size that its masks allow, so that a few programs with large blocks give the result of the
+    grid.
 
     Args:
         function: The kernel, a ``JITFunction``.

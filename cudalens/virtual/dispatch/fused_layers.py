@@ -76,18 +76,19 @@ REPLACEMENTS: Final[dict[str, Replacement]] = {
 
 
 # RMS norm as on a GPU: one kernel that saves one number a row, with the values of the CPU's operators.
-#
-# From torch 2.9, ``rms_norm`` calls ``_fused_rms_norm`` (ATen/native/layer_norm.cpp), which has a kernel for CUDA. For
-# CPU tensors it is composite: six operators that save several tensors of the input's size for the backward. With
-# kernels for the CPU, torch calls the operator for tensors of a virtual device, under the conditions of its own C++
-# code.
 
 _HALF: Final = (torch.float16, torch.bfloat16)
 _has_kernel: Final = torch._C._dispatch_has_kernel_for_dispatch_key
 
 
 def install_rms_norm(patches: Patches, gpus: Gpus) -> None:
-    """Register the kernels, where this build of torch has the operators and no kernels of its own."""
+    """Register the kernels, where this build of torch has the operators and no kernels of its own.
+
+    From torch 2.9, ``rms_norm`` calls ``_fused_rms_norm`` (ATen/native/layer_norm.cpp), which has a kernel for CUDA.
+    For CPU tensors it is composite: six operators that save several tensors of the input's size for the backward. With
+    kernels for the CPU, torch calls the operator for tensors of a virtual device, under the conditions of its own C++
+    code.
+    """
     is_cuda_operator = hasattr(torch.ops.aten, "_fused_rms_norm_backward")  # another one before torch 2.9
     if is_cuda_operator and not _has_kernel("aten::_fused_rms_norm", "CPU"):
         register_kernels(patches, "CPU", _KERNELS)

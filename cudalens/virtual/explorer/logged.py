@@ -152,11 +152,7 @@ def places_in(value: Any) -> Iterator[Place]:
         yield from places_in(list(value.values()))
 
 
-# Memory for reruns of a program's tasks: its bytes at their addresses, shared where they were shared.
-#
-# A block that was allocated twice has the same bytes twice, as on a GPU, so that a use after free is visible. Unwritten
-# bytes hold a pattern, the same in every schedule. It is an ordinary number in every dtype (0.747 as float32, 1.81 as
-# float16), because NaN would propagate through later operations and hide differences.
+# Memory for reruns of a program's tasks.
 
 #: The value of every unwritten byte.
 UNWRITTEN: Final = 0x3F
@@ -167,6 +163,10 @@ _GRANULE: Final = 512
 
 class Image:
     """Memory for one schedule at a time.
+
+    A block that was allocated twice has the same bytes twice, as on a GPU, so that a use after free is visible.
+    Unwritten bytes hold a pattern, the same in every schedule. It is an ordinary number in every dtype (0.747 as
+    float32, 1.81 as float16), because NaN would propagate through later operations and hide differences.
 
     Args:
         touched: The bytes that tasks access.

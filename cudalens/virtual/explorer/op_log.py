@@ -445,14 +445,14 @@ def _has_numbers(out: Any) -> bool:
     return isinstance(out, bool | int | float | complex)
 
 
-# Log replays of CUDA graphs as tasks: a graph's operators in order, on the stream of the launch.
-#
-# The operators of a graph keep the order of the capture: tasks of other streams can run in between, but the branches of
-# a graph are not reordered.
+# Replays of CUDA graphs as tasks.
 
 
 def replay(tape: Tape, memory: TrackedMemory, add: Callable[[LoggedOp], Any], site: Site) -> None:
     """Run the operators of a graph, and log each.
+
+    The operators of a graph keep the order of the capture: tasks of other streams can run in between, but the branches
+    of a graph are not reordered.
 
     Args:
         tape: The operators of the graph.

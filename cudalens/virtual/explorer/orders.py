@@ -228,23 +228,7 @@ def merged_clocks(clocks: Iterable[Clock]) -> Clock:
     return found
 
 
-# Generate schedules: those that reverse a race, random ones, and those with few delays. No torch.
-#
-# A schedule has a *seed*, a short text that identifies it:
-#
-# =================  =====================================================================================
-# ``program``        the order in which the host issued the tasks
-# ``rush:9<4``       task 9 before task 4; only 9 and the tasks that it needs run earlier
-# ``stall:4>9``      task 4 after task 9; only 4 and the tasks that need it run later
-# ``delay:4,11``     at steps 4 and 11, the next lane gets the lowest priority
-# ``random:17``      random, with seed 17
-# ``legal:3``        the third of all schedules, if there are few enough to run all
-# =================  =====================================================================================
-#
-# Delay-bounded scheduling is M. Emmi, S. Qadeer, Z. Rakamaric, "Delay-bounded scheduling" (POPL 2011): most ordering
-# errors appear with one or two delays. The random schedules alternate between random steps and random priorities with a
-# few changes, after S. Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding bugs"
-# (ASPLOS 2010).
+# Schedules: those that reverse a race, random ones, and those with few delays.
 
 PROGRAM: Final = "program"
 
@@ -258,6 +242,22 @@ _FORMS: Final = "'program', 'random:17', 'rush:9<4', 'stall:4>9', 'delay:4,11' o
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """An order of all tasks.
+
+    A schedule has a *seed*, a short text that identifies it:
+
+    =================  =====================================================================================
+    ``program``        the order in which the host issued the tasks
+    ``rush:9<4``       task 9 before task 4; only 9 and the tasks that it needs run earlier
+    ``stall:4>9``      task 4 after task 9; only 4 and the tasks that need it run later
+    ``delay:4,11``     at steps 4 and 11, the next lane gets the lowest priority
+    ``random:17``      random, with seed 17
+    ``legal:3``        the third of all schedules, if there are few enough to run all
+    =================  =====================================================================================
+
+    Delay-bounded scheduling is M. Emmi, S. Qadeer, Z. Rakamaric, "Delay-bounded scheduling" (POPL 2011): most ordering
+    errors appear with one or two delays. The random schedules alternate between random steps and random priorities with
+    a few changes, after S. Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding bugs"
+    (ASPLOS 2010).
 
     Attributes:
         seed: Its seed.

@@ -267,13 +267,14 @@ def _name_of(func: Any) -> str:
     return torch.overrides.resolve_name(func) or getattr(func, "__name__", str(func))
 
 
-# Functions that turn a spelling of a device into a ``torch.device``: an index, a tensor, or one by name.
-#
-# torch's C++ resolves an index with the accelerator that it was built for, which a virtual device is not.
+# Spellings of a device: an index, a tensor, or a name.
 
 
 def install_spellings(patches: Patches, gpus: Gpus) -> None:
-    """Replace the factory that torch's modes do not see."""
+    """Replace the factory that torch's modes do not see.
+
+    torch's C++ resolves an index with the accelerator that it was built for, which a virtual device is not.
+    """
     original: Any = torch.range
 
     def range_(*args: Any, device: Any = None, requires_grad: bool = False, **kwargs: Any) -> torch.Tensor:

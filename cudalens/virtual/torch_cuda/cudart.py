@@ -124,9 +124,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
         patches.set(owner, "_cudart", module)
 
 
-# Settings of CUDA libraries on a virtual device: the preferred libraries and cuFFT's plan cache (torch.backends.cuda).
-#
-# No such library runs. A setting is stored and returned, and has no effect on values or times.
+# Settings of CUDA libraries: the preferred libraries and cuFFT's plan cache (torch.backends.cuda).
 
 #: The maximum number of plans from CUDA 10 on (ATen/native/cuda/CuFFTPlanCache.h).
 _MAX_PLANS: Final = 4096
@@ -138,7 +136,10 @@ _NO_LIBRARY: Final = "the preferred library {name} is for AMD GPUs; the virtual 
 
 
 def install_libraries(patches: Patches, gpus: Gpus) -> None:
-    """Replace the C functions behind ``torch.backends.cuda``'s libraries."""
+    """Replace the C functions behind ``torch.backends.cuda``'s libraries.
+
+    No such library runs. A setting is stored and returned, and has no effect on values or times.
+    """
     for library in ("linalg", "blas"):
         _install_preference(patches, library)
     caches = PlanCaches(gpus)

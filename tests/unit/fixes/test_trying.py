@@ -17,11 +17,13 @@ from fix_scores import run
 
 import cudalens
 from cudalens.analysis import Finding
+from cudalens.device import call_tracing
 from cudalens.fixes.rewrites import fixes_for
 from cudalens.fixes.rewrites.fix import program_of
 from cudalens.fixes.trying.attempt import Attempt
 from cudalens.fixes.trying.choosing import Trying
 from cudalens.fixes.trying.running import Trial
+from cudalens.fixes.trying.state import State
 from cudalens.fixes.values import compare_values
 
 FAST = ["masked_sum", "constant_in_loop", "zeros_for_gradients", "no_prefetch"]
@@ -306,3 +308,11 @@ def test_tensors_without_values_are_equal_to_each_other_only(gpu):
     assert compare_values(values, {"w": torch.ones(2, device="meta")}).mismatch == (
         "w is on the device meta instead of cpu"
     )
+
+
+def test_global_variables_of_cudalens_are_no_state_of_the_program(monkeypatch):
+    state = State({"stop": call_tracing.stop}, ["stop"])
+    recording = object()
+    monkeypatch.setattr(call_tracing, "_last", recording)
+    state.restore()
+    assert call_tracing._last is recording

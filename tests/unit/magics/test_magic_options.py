@@ -16,8 +16,9 @@ from traitlets.config import Config
 from cudalens.api import session as runs_module
 from cudalens.frames import RunInfo, Trace
 from cudalens.magics import MAGICS
-from cudalens.magics.base import HelpRequest, loaded
+from cudalens.magics.base import loaded
 from cudalens.magics.completion import Cudalens, LineCompleter
+from cudalens.magics.options import HelpRequest
 from cudalens.magics.profile import Cudaprofile, ProfileOptions
 
 FORM = Cudaprofile.cell_form

@@ -132,10 +132,10 @@ def test_a_context_line_shows_the_magic_line_as_typed(shell, capsys):
 
 
 def test_a_fault_of_cudalens_keeps_all_frames(shell, capsys):
-    source = "import cudalens\ncudalens.magics.base.count(1)(None)"
+    source = "import cudalens\ncudalens.magics.options.count(1)(None)"
     shown, error = shown_of(shell, capsys, source)
     assert isinstance(error, AttributeError)
-    assert "base.py" in shown
+    assert "options.py" in shown
 
 
 def test_a_traceback_of_another_extension_is_back_after_unloading(shell):

@@ -39,13 +39,13 @@ def test_one_display_computes_each_fact_once():
     calls = calls_in(trace._repr_mimebundle_)
     for fact in (
         ("time/averages.py", "key_averages"),
-        ("time/sync_groups.py", "wait_groups"),
-        ("time/sync_groups.py", "summarize_syncs"),
+        ("time/sync_advice.py", "wait_groups"),
+        ("time/sync_advice.py", "summarize_syncs"),
         ("findings/__init__.py", "found_in"),
         ("summary.py", "summarize"),
     ):
         assert calls[fact] == 1, fact
-    assert calls["time/sync_groups.py", "syncs"] == 0
+    assert calls["time/sync_advice.py", "syncs"] == 0
 
 
 def test_races_and_graphs_are_read_and_drawn_once_for_text_and_html():

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from cudalens.analysis import SyncAdvice, summarize_syncs, syncs
-from cudalens.analysis.time.sync_groups import advice, remedy
+from cudalens.analysis.time.sync_advice import advice, remedy
 from cudalens.frames import RunInfo, SyncKind, Trace
 from cudalens.frames.catalog_frames import frame_of_rows
 

@@ -1,4 +1,4 @@
-"""Waits of the host for the GPU, grouped by line and expression, and advice on how to avoid them."""
+"""Group the waits of the host for the GPU by line and expression, and choose the advice on how to avoid each."""
 
 from __future__ import annotations
 
@@ -185,6 +185,9 @@ def summarize_syncs(groups: pd.DataFrame) -> SyncSummary:
     )
 
 
+# The advice: a sentence for each remedy, and the remedy for a kind of wait.
+
+#: Longer expressions of the user are not repeated in a sentence.
 _MAX_NAME: Final = 40
 
 

@@ -146,15 +146,20 @@ def _profile(trace: Trace, result: Summary) -> list[str]:
 
 
 def _busy(result: Summary) -> str:
-    """Wall time, and the share of it that the device was at work; the CPU's operators where there is no device."""
+    """Wall time, and the share of it that the device was at work; the CPU's operators where there is no device.
+
+    A file of another program may have neither.
+    """
     wall = units.duration(result.wall_ns)
     if 0 < result.wall_ns < min(MIN_WALL_NS, result.recorded_ns / _MANY_TIMES):
         return f"{units.duration(result.recorded_ns)} recorded, with only {wall} from the first to the last GPU work"
     if result.recorded_ns - result.wall_ns > _NOTABLE_OUTSIDE * result.recorded_ns:
         wall = f"{wall} of {units.duration(result.recorded_ns)} recorded"
     busy = result.host_busy_ns if result.device_busy_ns is None else result.device_busy_ns
-    if not result.wall_ns or busy is None:
+    if not result.wall_ns:
         return wall
+    if busy is None:
+        return f"{wall}, no GPU work and no CPU operator recognised"
     who = "CPU ops" if result.device_busy_ns is None else "GPU"
     return f"{wall}, {who} busy {units.percent(100 * busy / result.wall_ns)}"
 

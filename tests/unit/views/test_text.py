@@ -1,3 +1,4 @@
+import json
 from html.parser import HTMLParser
 
 import pandas as pd
@@ -155,3 +156,14 @@ def test_html_of_hostile_texts_holds_only_our_elements():
         "style",
     }
     assert found.attributes <= {"class", "scope", "title", "data-label", "data-wide"}
+
+
+def test_a_file_of_a_program_without_a_gpu_and_without_torch_says_so(tmp_path):
+    rows = [
+        {"name": name, "ph": "X", "ts": start, "dur": 40, "pid": 0, "tid": 0, "args": {"type": name}}
+        for start, name in ((0, "load_cache"), (50, "LayerNorm1"), (100, "store_cache"))
+    ]
+    path = tmp_path / "simulator.json"
+    path.write_text(json.dumps({"traceEvents": rows}))
+    first = str(cudalens.load(path).summary()).splitlines()[0]
+    assert first.startswith("140 µs, no GPU work and no CPU operator recognised; ")

@@ -181,11 +181,7 @@ def job(
     """
     cluster = make_cluster(gpus, nodes, network, slow_links or {})
     speeds = _speeds(cluster, slow_gpus or {}, jitter, seed)
-    if context.active() is not None:
-        raise VirtualDeviceError(
-            "job() enables its own virtual devices, and one is active. Leave its block first (in a notebook: "
-            "%cudadevice off)."
-        )
+    check_no_device("job()")
     import_modules()
     if values:
         if default is not None or default_count is not None:
@@ -268,6 +264,19 @@ def make_cluster(
         if not 0 <= node < num_nodes or factor <= 0:
             raise ValueError(f"slow_links has {node}: {factor}; expected nodes below {num_nodes} and factors above 0.")
     return Cluster(spec, num_gpus, num_nodes, network_of(spec, network), dict(slow_links))
+
+
+def check_no_device(caller: str) -> None:
+    """Check that no virtual device is active.
+
+    Raises:
+        VirtualDeviceError: One is.
+    """
+    if context.active() is not None:
+        raise VirtualDeviceError(
+            f"{caller} enables its own virtual devices, and one is active. Leave its block first (in a notebook: "
+            "%cudadevice off)."
+        )
 
 
 def _speeds(cluster: Cluster, slow_gpus: Mapping[int, float], jitter: float, seed: int) -> dict[int, RankSpeed]:

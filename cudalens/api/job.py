@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -29,7 +28,7 @@ from cudalens.views.sections.shown import Shown, write_page
 from cudalens.virtual import context
 from cudalens.virtual.fit.runs import quick_collections
 from cudalens.virtual.jobs.exchanges import Mailbox
-from cudalens.virtual.jobs.rank_run import RankRun, check_groups, programs_of, run_distinct_ranks, steps_ns
+from cudalens.virtual.jobs.rank_run import RankRun, check_groups, programs_of, run_distinct_ranks, step_ns
 from cudalens.virtual.jobs.retiming import facts_of_copy
 from cudalens.virtual.jobs.schedule import JobPrograms, RankSpeed, RankTimes, simulate
 from cudalens.virtual.jobs.topology import GPUS_PER_NODE, Cluster, Network, network_of
@@ -52,8 +51,9 @@ class Job(Ranks):
             (the total has the CUDA context), ``capacity_bytes``, ``fits``.
         losses: What slow parts cost that `slow_gpus`, `slow_links` or `jitter` ask for: a row for each with ``what``
             ("slow GPU", "slow link", "jitter"), ``where`` (the rank or the node), ``amount`` (the factor, or the
-            standard deviation) and ``loss_ns``, by which the mean step is longer than without it.
+            standard deviation) and ``loss_ns``, by which the median step is longer than without it.
         parts: What `frames` is made of.
+        num_steps: Number of steps after the first one; 0 of a program with one step.
         step_ns: Time of a step of the whole job: from the end of one to the end of the next, the median; of a program
             with one step, of everything that it did.
         step_low_ns: Lower end of the 80 % band of the kernels' times (`cudalens.gpus.predict`).
@@ -67,6 +67,7 @@ class Job(Ranks):
     memory: pd.DataFrame
     losses: pd.DataFrame
     parts: JobParts
+    num_steps: int
     step_ns: int
     step_low_ns: int
     step_high_ns: int
@@ -90,7 +91,7 @@ class Job(Ranks):
             self.step_ns,
             self.step_low_ns,
             self.step_high_ns,
-            max((info.num_steps or 0 for info in self.infos.values()), default=0),
+            self.num_steps,
             int(self.memory["total_bytes"].max()),
             int(self.memory["capacity_bytes"].max()),
             self.fits,
@@ -181,11 +182,7 @@ def job(
     """
     cluster = make_cluster(gpus, nodes, network, slow_links or {})
     speeds = _speeds(cluster, slow_gpus or {}, jitter, seed)
-    if context.active() is not None:
-        raise VirtualDeviceError(
-            "job() enables its own virtual devices, and one is active. Leave its block first (in a notebook: "
-            "%cudadevice off)."
-        )
+    check_no_device("job()")
     import_modules()
     if values:
         if default is not None or default_count is not None:
@@ -229,13 +226,13 @@ def _job_with_values(
 def _losses(
     programs: JobPrograms, times: Mapping[int, RankTimes], runs: Mapping[int, RankRun], speeds: Mapping[int, RankSpeed]
 ) -> pd.DataFrame:
-    """What each planted slow part costs: the time of a step with it, less that of the same job without it."""
+    """What each planted slow part costs: the median time of a step with it, less that of the same job without it."""
     cluster, rows = programs.cluster, []
-    with_all_ns = steps_ns(programs, runs, times)
+    with_all_ns = step_ns(programs, runs, times)
 
     def add(what: str, where: int | None, amount: float, fewer: Cluster, others: Mapping[int, RankSpeed]) -> None:
         without = programs_of(fewer, runs, programs.program_of, others)
-        loss_ns = with_all_ns - steps_ns(without, runs, simulate(without, others))
+        loss_ns = with_all_ns - step_ns(without, runs, simulate(without, others))
         rows.append({"what": what, "where": where, "amount": amount, "loss_ns": round(loss_ns)})
 
     for rank, speed in speeds.items():
@@ -270,6 +267,19 @@ def make_cluster(
     return Cluster(spec, num_gpus, num_nodes, network_of(spec, network), dict(slow_links))
 
 
+def check_no_device(caller: str) -> None:
+    """Check that no virtual device is active.
+
+    Raises:
+        VirtualDeviceError: One is.
+    """
+    if context.active() is not None:
+        raise VirtualDeviceError(
+            f"{caller} enables its own virtual devices, and one is active. Leave its block first (in a notebook: "
+            "%cudadevice off)."
+        )
+
+
 def _speeds(cluster: Cluster, slow_gpus: Mapping[int, float], jitter: float, seed: int) -> dict[int, RankSpeed]:
     for rank, factor in slow_gpus.items():
         if not 0 <= rank < cluster.num_gpus or factor <= 0:
@@ -298,7 +308,8 @@ def _assemble(programs: JobPrograms, source: _JobTraces, runs: Mapping[int, Rank
     made.note, made.results = note, {}
     made.parts = JobParts(programs, reductions)
     made.memory = _memory(programs, runs)
-    made.step_ns = _step_ns(reductions.values())
+    made.step_ns = round(step_ns(programs, runs, source.times))
+    made.num_steps = max(max(len(run.works_of_steps) for run in runs.values()) - 1, 0)
     run = next(iter(runs.values()))
     kernels = [(COLLECTIVES.get(family, family), duration_ns) for family, duration_ns in run.kernels]
     band = time_band(programs.cluster.spec, kernels)
@@ -339,19 +350,6 @@ def _memory(programs: JobPrograms, runs: Mapping[int, RankRun]) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
-
-
-def _step_ns(reductions: Iterable[Reduction]) -> int:
-    """The median time of a step; without steps, of everything."""
-    reductions = list(reductions)
-    steps = pd.concat([one.frames["steps"] for one in reductions]).dropna(subset=["step", "ts"])
-    if not len(steps):
-        spans = [one.frames["summary"]["span_ns"].max() for one in reductions]
-        return max((int(span) for span in spans if not pd.isna(span)), default=0)
-    begin = steps["ts"].groupby(steps["step"]).min().astype("int64")
-    ends = (steps["ts"] + steps["dur"]).groupby(steps["step"]).max().astype("int64")
-    before = ends.shift(1, fill_value=int(begin.iloc[0]))
-    return int(statistics.median((ends - before).tolist()))
 
 
 @dataclass(frozen=True)
@@ -446,7 +444,8 @@ class _JobTraces:
         runs: Mapping[int, RankRun],
         build: Mapping[int, Callable[[str, RankRun, RankTimes, Mapping[int, Any]], Trace]],
     ) -> None:
-        self.name, self._programs, self._times, self._runs, self._build = name, programs, times, runs, build
+        self.name, self.times = name, times
+        self._programs, self._runs, self._build = programs, runs, build
         self._kept: dict[int, Trace] = {}
 
     def keep(self) -> None:
@@ -461,7 +460,7 @@ class _JobTraces:
         of = programs.program_of[rank]
         program = programs.programs[of]
         facts = facts_of_copy(program, programs.layout, rank, of)
-        times = self._times[programs.colours[rank]]
+        times = self.times[programs.colours[rank]]
         trace = self._build[of](f"{self.name}, rank {rank}", self._runs[of], times, facts)
         info = trace.info.replace(rank=rank, world_size=programs.cluster.num_gpus, host=_host(programs.cluster, rank))
         gpus = programs.cluster.gpu_of(of), programs.cluster.gpu_of(rank)

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 import pandas as pd
 
-from cudalens.api.job import MAX_GPUS, job
-from cudalens.errors import VirtualDeviceError
-from cudalens.gpus.registry import DeviceSpec, parse_device
+from cudalens.api.job import check_no_device, job, make_cluster
+from cudalens.gpus.registry import DeviceSpec
 from cudalens.views.ranks.section import plan_section
 from cudalens.views.sections.shown import Shown
 from cudalens.virtual.jobs.topology import Network
@@ -48,7 +47,8 @@ def plan(
 
     Args:
         function: The program of a rank. Its arguments are the sizes of the dimensions of its mesh:
-            ``def train(dp, tp): mesh = init_device_mesh("cuda", (dp, tp)) ...``.
+            ``def train(dp, tp): mesh = init_device_mesh("cuda", (dp, tp)) ...``. Arguments with a default value are
+            not sizes, and keep it.
         gpus: The GPU and the number of all of them: ``"h100x64"``.
         nodes: The number of nodes; by default one for each 8 GPUs.
         layouts: The sizes to compare; by default all whose product is the number of GPUs.
@@ -57,16 +57,23 @@ def plan(
         default: The number that the program reads for unknown values.
 
     Raises:
-        ValueError: `function` takes no arguments, or there is no layout.
-        VirtualDeviceError: The GPUs are unknown.
+        ValueError: `function` takes no sizes, there is no layout or one without the sizes of `function`, the GPUs
+            cannot be distributed evenly over the nodes, or the price is below 0.
+        VirtualDeviceError: The GPUs or the network are unknown, or a virtual device is active.
     """
-    names = list(inspect.signature(function).parameters)
+    names = _names_of_sizes(function)
     if not names:
         raise ValueError("plan() needs a function of the sizes of its mesh, such as train(dp, tp).")
-    _, num_gpus = parse_device(gpus, MAX_GPUS)
+    if price_per_gpu_hour is not None and price_per_gpu_hour < 0:
+        raise ValueError(f"price_per_gpu_hour is {price_per_gpu_hour}; expected 0 or more.")
+    num_gpus = make_cluster(gpus, nodes, network, {}).num_gpus
+    check_no_device("plan()")
     chosen = [dict(one) for one in layouts] if layouts is not None else list(_sizes(names, num_gpus))
     if not chosen:
         raise ValueError("plan() got an empty list of layouts.")
+    for layout in chosen:
+        if set(layout) != set(names):
+            raise ValueError(f"plan() got the layout {layout}; expected sizes of {', '.join(names)}.")
     rows = []
     for layout in chosen:
         row = dict(layout) | _measure(function, layout, gpus, nodes, network, default)
@@ -80,6 +87,13 @@ def plan(
     order = frame.assign(worse=~frame["fits"].astype(bool)).sort_values(["worse", "step_ns"], kind="stable")
     label = gpus if isinstance(gpus, str) else gpus.key
     return Plan(order.drop(columns="worse").reset_index(drop=True), names, label)
+
+
+def _names_of_sizes(function: Callable[..., object]) -> list[str]:
+    """Return the names of the arguments that a program cannot be called without."""
+    each = inspect.signature(function).parameters.values()
+    variable = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    return [one.name for one in each if one.default is one.empty and one.kind not in variable]
 
 
 def _sizes(names: list[str], number: int) -> Iterator[dict[str, int]]:
@@ -107,7 +121,7 @@ def _measure(
     text = " x ".join(f"{name} {size}" for name, size in layout.items())
     try:
         made = job(lambda: function(**layout), gpus, nodes, network=network, default=default, name=text)
-    except (VirtualDeviceError, RuntimeError, ValueError, AssertionError) as error:
+    except Exception as error:
         empty = dict.fromkeys(("step_ns", "step_low_ns", "step_high_ns", "exposed_pct", "total_bytes"))
         return empty | {"capacity_bytes": None, "fits": False, "error": f"{type(error).__name__}: {error}"}
     exposed = exposed_share(made)

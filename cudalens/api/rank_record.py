@@ -110,8 +110,7 @@ class RankRecord:
             self._record,
             communicator,
             device.joined,
-            cuts[0] if self.recorder.steps.num_steps else None,
-            self.recorder.steps.num_steps,
+            cuts if len(cuts) > 1 else [],
             {name: stats.get(f"{name}.all.peak", 0) for name in ("allocated_bytes", "reserved_bytes")},
             device.reads,
         )
@@ -147,7 +146,7 @@ def _steps_of_optimizers(recorder: Recorder) -> Iterator[list[Cut]]:
     """Record steps: each from the first call of a module to the end of the first optimizer's next step.
 
     The first step, in which optimizers allocate their state, is a part of the start of the program. The list that is
-    returned gets its end.
+    returned gets the end of each step, with the first one.
     """
     from torch.autograd.profiler import record_function
     from torch.nn.modules.module import register_module_forward_pre_hook
@@ -181,8 +180,8 @@ def _steps_of_optimizers(recorder: Recorder) -> Iterator[list[Cut]]:
     def close(optimizer: Any) -> None:
         if not first:
             first.append(optimizer)
-            cuts.append(recorder.virtual.recorders[0].cut())
         if optimizer is first[0] and not pending:
+            cuts.append(recorder.virtual.recorders[0].cut())
             recorder.steps.close()
             pending.append(register_module_forward_pre_hook(begin))
 

@@ -167,6 +167,8 @@ on many virtual GPUs."""
         from cudalens.virtual import active, device
 
         if options.job is not None:
+            if options.alloc_conf or options.calibration or options.default_count is not None or options.measure_host:
+                raise UsageError("%cudadevice virtual: --job takes only --default and --no-values besides the GPUs.")
             self._show_job(options.job, options.spec, None, options.default, values=False)
             return
         before = active()

@@ -57,6 +57,8 @@ def test_a_function_of_the_notebook_runs_as_a_job(notebook, line):
     assert virtual.active() is None
     notebook.run("%cudadevice virtual h100x4 --job missing")
     assert "'missing' is not a function of this notebook" in notebook.text("usage")
+    notebook.run("%cudadevice virtual h100x4 --job train --default-count 3")
+    assert "--job takes only --default" in notebook.text("usage")
 
 
 def test_another_device_takes_the_place_of_the_first(notebook):

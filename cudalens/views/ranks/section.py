@@ -448,7 +448,6 @@ def simulated_verdict(ranks: Ranks, facts: SimulatedFacts) -> str:
     what = "A step takes" if facts.num_steps else "The program takes"
     if facts.step_ns <= 0:
         return f"Nothing ran on the {len(ranks)} GPUs: move the model and its inputs to torch.cuda.current_device()"
-    error_pct = (facts.step_high_ns / max(facts.step_ns, 1) - 1) * 100
     memory = f"{units.size(facts.needed_bytes)} of {units.size(facts.capacity_bytes)}"
     fits = f"it fits ({memory})" if facts.fits else f"it does not fit: {memory}"
     exposed = exposed_share(ranks)
@@ -457,7 +456,8 @@ def simulated_verdict(ranks: Ranks, facts: SimulatedFacts) -> str:
     slow = "".join(f"; rank {one.rank} is slow: the job loses {units.duration(one.loss_ns)} of it" for one in found)
     if facts.losses:
         slow = "".join(f"; {_loss_text(one)}" for one in facts.losses[:_IN_VERDICT])
-    return f"{what} {units.duration(facts.step_ns)} ± {error_pct:.0f} % on {len(ranks)} GPUs{waits}{slow}; {fits}"
+    step = _with_band(facts.step_ns, facts.step_high_ns)
+    return f"{what} {step} on {units.plural(len(ranks), 'GPU')}{waits}{slow}; {fits}"
 
 
 def _loss_text(loss: tuple[str, int | None, float, int]) -> str:
@@ -513,8 +513,11 @@ def plan_verdict(layouts: pd.DataFrame, arguments: list[str], gpus: str) -> str:
     rows = layouts.to_dict("records")
     fitting = [row for row in rows if row["fits"]]
     if not fitting:
-        return f"None of {units.plural(len(rows), 'layout')} fits on {gpus}."
+        what = "runs" if all(map(_failed, rows)) else "fits"
+        return f"None of {units.plural(len(rows), 'layout')} {what} on {gpus}."
     best = fitting[0]
+    if not best["step_ns"]:
+        return f"Nothing ran on {gpus}: move the model and its inputs to torch.cuda.current_device()."
     what = "for the whole program" if pd.isna(best["exposed_pct"]) else "a step"  # shares are of steps
     return f"{_name(best, arguments)} is the fastest layout that fits on {gpus}: {_step(best)} {what}."
 
@@ -528,8 +531,13 @@ def _failed(row: dict[Any, Any]) -> bool:
 
 
 def _step(row: dict[Any, Any]) -> str:
-    error_pct = (row["step_high_ns"] / max(row["step_ns"], 1) - 1) * 100
-    return f"{units.duration(row['step_ns'])} ± {error_pct:.0f} %"
+    return _with_band(row["step_ns"], row["step_high_ns"])
+
+
+def _with_band(step_ns: int, high_ns: int) -> str:
+    if not step_ns:  # a program that does nothing on the GPU
+        return units.duration(0)
+    return f"{units.duration(step_ns)} ± {(high_ns / step_ns - 1) * 100:.0f} %"
 
 
 def _cells(row: dict[Any, Any], arguments: list[str], *, has_cost: bool) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Any
 
 import torch
@@ -65,7 +66,10 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._gpus, self._machine, self._target = gpus, gpus.machine, gpus.target
         self._host_time = gpus.machine.host_time
-        self._host_op_ns, self._shapes = gpus.spec.host_op_ns, gpus.shapes
+        self._shapes = gpus.shapes
+        # A thread that never uses a GPU, such as one that pins the batches of a DataLoader, does not delay the program.
+        is_beside = threading.get_ident() != gpus.machine.thread
+        self._host_op_ns = 0 if is_beside else gpus.spec.host_op_ns
         self._special = {
             _aten._to_copy.default: self._to_copy,
             _aten.copy_.default: self._copy,
@@ -185,6 +189,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _run(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> Any:
         """Run an operator on the device: compute its values, then model allocation, launch and waits."""
+        if not self._host_op_ns:
+            self._host_op_ns = self._gpus.spec.host_op_ns
         if plan.is_view:
             return self._view(func(*args, **kwargs), device)
         syncs = (plan.syncs and kwargs.get("output_size") is None) or (

@@ -25,7 +25,7 @@ from cudalens.virtual.jobs.mismatch import GroupCall
 from cudalens.virtual.jobs.rank_numbers import RankReads
 from cudalens.virtual.jobs.rank_reads import RankReader, note_uneven_parts
 from cudalens.virtual.jobs.reducer import Reducer, ReducerLogger, broadcast_coalesced, refuse_hook
-from cudalens.virtual.patching import Patches
+from cudalens.virtual.patching import Patches, when_imported
 
 if TYPE_CHECKING:
     from cudalens.virtual.gpus import Gpus
@@ -41,6 +41,14 @@ _BACKEND: Final = (
 _NVSHMEM: Final = (
     "{name} needs NVSHMEM or symmetric memory, which kernels write across GPUs; a job on virtual GPUs models "
     "collectives of process groups only. Use torch.distributed's collectives."
+)
+_SPAWN: Final = (
+    "torch.multiprocessing.spawn at {line} starts the ranks itself, and its processes have no virtual GPUs: a job "
+    "starts them. Let the program be what one rank runs, as under torchrun: it reads RANK, LOCAL_RANK and WORLD_SIZE."
+)
+_RPC: Final = (
+    "torch.distributed.rpc at {line} calls functions of other ranks; a job on virtual GPUs models collectives and "
+    "sends of process groups only."
 )
 _PLACE: Final = (
     "init_process_group at {line} has {name}={asked}; in this job it is {wanted}. On GPUs the job would hang there. "
@@ -118,6 +126,7 @@ class RankDevice(context.device):
         _replace_barriers(patches, gpus.communicator, has_values=self.values)
         _note_reductions(patches, gpus.communicator)
         _refuse_symmetric_memory(patches)
+        _refuse_processes(patches)
         _use_plain_random_numbers(patches)
         forget_results()
         if report is not None:
@@ -336,12 +345,25 @@ def _refuse_symmetric_memory(patches: Patches) -> None:
         import torch.distributed._symmetric_memory as module
     for name in ("empty", "rendezvous", "enable_symm_mem_for_group", "get_symm_mem_workspace"):
         if hasattr(module, name):
-            patches.set(module, name, _refuse(f"torch.distributed._symmetric_memory.{name}"))
+            text = _NVSHMEM.format(name=f"torch.distributed._symmetric_memory.{name}")
+            patches.set(module, name, _refuse(text))
 
 
-def _refuse(name: str) -> Callable[..., Any]:
+def _refuse_processes(patches: Patches) -> None:
+    """Refuse what starts other processes or calls them: they have no virtual GPUs, and the rank would wait for them."""
+    import torch.multiprocessing
+
+    module: Any = torch.multiprocessing
+    for owner in (module, sys.modules[module.start_processes.__module__]):
+        patches.set(owner, "start_processes", _refuse(_SPAWN))
+    when_imported(patches, "torch.distributed.rpc", lambda rpc: patches.set(rpc, "init_rpc", _refuse(_RPC)))
+
+
+def _refuse(text: str) -> Callable[..., Any]:
+    """Return a function that raises an error with a text, in which ``{line}`` is the line of the program."""
+
     def refused(*args: Any, **kwargs: Any) -> Any:
-        raise VirtualDeviceError(_NVSHMEM.format(name=name))
+        raise VirtualDeviceError(text.format(line=program_line()))
 
     return refused
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.jobs.communicator import Collective
 from cudalens.virtual.jobs.exchanges import MissingObjectError
 from cudalens.virtual.jobs.layout import Layout, Members, refine, unlike_roles
 from cudalens.virtual.jobs.mismatch import GroupCall, check_joined, describe_deadlock, describe_last
-from cudalens.virtual.jobs.schedule import JobPrograms, RankProgram, RankSpeed, RankTimes, read_program
+from cudalens.virtual.jobs.schedule import BESIDE, Ints, JobPrograms, RankProgram, RankSpeed, RankTimes, read_program
 
 if TYPE_CHECKING:
     from cudalens.virtual.jobs.communicator import Communicator
@@ -47,7 +49,7 @@ class RankRun:
         joined: The calls that make a process group and wait for all ranks of the job.
         reads: What it read that differs between ranks, and for which of them it would do the same.
         cut: The end of the first step; None if there was no other.
-        num_steps: The number of steps after it.
+        works_of_steps: The number of works up to the end of each step, with the first one; empty if there was no other.
         memory: Peaks of the memory of the rank's GPU, as `torch.cuda.memory_stats` names them, without ``.all.peak``.
         signature: A hash of what it did: ranks with equal hashes do the same.
     """
@@ -59,7 +61,7 @@ class RankRun:
     joined: tuple[GroupCall, ...]
     reads: RankReads
     cut: Cut | None
-    num_steps: int
+    works_of_steps: tuple[int, ...]
     memory: Mapping[str, int]
     signature: bytes
 
@@ -70,8 +72,7 @@ class RankRun:
         recorder: Recorder,
         communicator: Communicator,
         joined: Iterable[GroupCall],
-        cut: Cut | None,
-        num_steps: int,
+        cuts: Sequence[Cut],
         memory: Mapping[str, int],
         reads: RankReads,
     ) -> RankRun:
@@ -84,8 +85,8 @@ class RankRun:
             tuple(communicator.every_group),
             tuple(joined),
             reads,
-            cut,
-            num_steps,
+            cuts[0] if cuts else None,
+            tuple(cut.num_works for cut in cuts),
             memory,
             _hash(recorder, program, communicator.log.values(), memory),
         )
@@ -96,6 +97,8 @@ def _hash(
 ) -> bytes:
     found = hashlib.sha256()
     for step in program.steps:
+        if step is BESIDE:  # their number depends on the real times of threads
+            continue
         found.update(f"{step.kind} {step.gap_ns} {step.cost_ns} {step.stream};".encode())
     for _, work, _ in recorder.works:
         found.update(f"{work.name} {work.duration_ns} {work.num_bytes};".encode())
@@ -258,16 +261,25 @@ def programs_of(
     return JobPrograms(cluster, layout, programs, program_of, colours)
 
 
-def steps_ns(job: JobPrograms, runs: Mapping[int, RankRun], times: Mapping[int, RankTimes]) -> float:
-    """Return the mean time of a step after the first one, ns; of a program with one step, of everything."""
-    begins, ends, num_steps = [0], [0], 1
+def step_ns(job: JobPrograms, runs: Mapping[int, RankRun], times: Mapping[int, RankTimes]) -> float:
+    """Return the median time of a step after the first one, ns; of a program with one step, the time of everything.
+
+    A step lasts from the end of the work of the step before on all ranks, or from its own first work, to the end of its
+    own. What the program does after the last step of its optimizer, such as an evaluation, is not a step.
+    """
+    begins: list[int] = []
+    ends: list[Ints] = []  # of each class of ranks, those of its steps
     for colour, rank in job.representatives.items():
-        run, found = runs[job.program_of[rank]], times[colour].ends_ns
-        num_before = run.cut.num_works if run.cut is not None else 0
-        begins.append(int(found[:num_before].max(initial=0)))
-        ends.append(int(found.max(initial=0)))
-        num_steps = max(num_steps, run.num_steps)
-    return (max(ends) - max(begins)) / num_steps
+        found, steps = times[colour], runs[job.program_of[rank]].works_of_steps
+        first, *others = steps or (0, len(found.ends_ns))
+        if first < len(found.ends_ns):
+            begins.append(int(found.starts_ns[first:].min()))
+            ends.append(np.maximum.accumulate(found.ends_ns)[np.array(others) - 1])
+    if not ends:
+        return 0.0
+    num_steps = min(map(len, ends))
+    last = np.max([one[:num_steps] for one in ends], axis=0)
+    return float(np.median(np.diff(last, prepend=min(begins))))
 
 
 def _merged(runs: Mapping[int, RankRun], used: list[int], groups: Mapping[Members, None]) -> list[Members]:

@@ -53,6 +53,12 @@ class _Step(NamedTuple):
     number: int  # of the work or of the wait, or the correlation id of the record
 
 
+#: Calls that the program does not wait for on another thread, such as that of a DataLoader which pins batches.
+_PINNING: Final = ("cudaFreeHost", "cudaHostAlloc")
+#: Such a call.
+BESIDE: Final = _Step(_CALL, 0, 0, -1, -1)
+
+
 @dataclass
 class RankProgram:
     """What one rank did.
@@ -104,6 +110,11 @@ def read_program(recorder: Recorder, collectives: Mapping[int, Collective], star
         if not isinstance(act, Call):
             continue
         gap, cost, number = max(act.start_ns - last_ns, 0), act.end_ns - act.start_ns, act.correlation_id
+        if act.tid != recorder.tid and act.name in _PINNING:
+            last_ns += cost
+            steps.append(BESIDE)
+            calls_ns.append((act.start_ns, act.end_ns))
+            continue
         if number in works:
             stream = numbers[id(recorder.works[works[number]][0])]
             step = _Step(_LAUNCH, gap, cost, stream, works[number])

@@ -138,6 +138,7 @@ class Recorder:
         numbers: Mark numbers, shared by all recorders of one block.
 
     Attributes:
+        tid: The thread id of the program's main thread.
         start_ns: Start of the record, virtual ns.
         end_ns: End of the record; `start_ns` before `close`.
         first_mark: The mark of its start in the call tree.
@@ -157,6 +158,7 @@ class Recorder:
         self._mark_type = _mark_type()
         self._machine, self._numbers = machine, numbers
         self._per_thread = _PerThread()
+        self.tid = self._per_thread.tid
         self._listening: list[tuple[list[Any], Callable[[Action], None]]] = []
         self.start_ns = self.end_ns = machine.now_ns
         self.begun: list[tuple[int, str, int]] = []

@@ -206,7 +206,7 @@ class Machine:
 
     def __init__(self, spec: DeviceSpec, num_devices: int, signals: Signals, *, measures_host: bool = False) -> None:
         self.spec, self.signals = spec, signals
-        self.now_ns = 0
+        self.now_ns, self.thread = 0, threading.get_ident()
         self.host_time = HostTime(self._advance if measures_host else None)
         self.recorder: Recorder | None = None
         self.op_log: OpLog | None = None

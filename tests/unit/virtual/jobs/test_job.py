@@ -1,6 +1,9 @@
 """Simulated jobs of many ranks: data parallel and sharded training without values."""
 
+from functools import partial
+
 import pytest
+import torch
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -162,12 +165,31 @@ def test_kernels_beside_a_collective_have_the_other_sms(factor):
     assert beside or factor == 1.0
 
 
+@pytest.mark.parametrize("steps", [1, 2])
+def test_an_evaluation_after_the_last_step_of_the_optimizer_is_not_a_step(steps):
+    def program(num_evaluations):
+        start()
+        model = DistributedDataParallel(Block().cuda())
+        train(model, steps=steps)
+        with torch.no_grad():
+            for _ in range(num_evaluations):
+                model(torch.randn(2048, WIDTH, device="cuda"))
+
+    plain, evaluated = (cudalens.virtual.job(partial(program, count), "h100x2") for count in (0, 5))
+    assert (plain.num_steps, evaluated.num_steps) == (steps - 1, steps - 1)
+    if steps == 1:  # all of the program
+        assert evaluated.step_ns > plain.step_ns
+        assert str(evaluated.summary()).startswith("[simulated] The program takes")
+    else:
+        assert evaluated.step_ns == plain.step_ns
+
+
 def test_a_slow_link_is_named_with_what_the_job_loses(fsdp):
     slow = cudalens.virtual.job(sharded, "h100x16", slow_links={1: 4.0})
     loss_ns = slow.step_ns - fsdp.step_ns
     (loss,) = slow.losses.itertuples()
     assert (loss.what, loss.where) == ("slow link", 1)
-    assert loss.loss_ns == pytest.approx(loss_ns, rel=0.2)
+    assert loss.loss_ns == pytest.approx(loss_ns, abs=2)
     assert loss_ns > 0.1 * fsdp.step_ns
     assert "the links of node 1 are 4 times slower: the job loses" in str(slow.summary()).splitlines()[0]
 
@@ -177,7 +199,7 @@ def test_jitter_costs_what_ranks_wait_for_the_slowest_of_them(fsdp):
     loss_ns = noisy.step_ns - fsdp.step_ns
     (loss,) = noisy.losses.itertuples()
     assert (loss.what, loss.amount) == ("jitter", 0.3)
-    assert loss.loss_ns == pytest.approx(loss_ns, rel=0.2)
+    assert loss.loss_ns == pytest.approx(loss_ns, abs=2)  # both are medians of the same steps
     assert loss_ns > 0.02 * fsdp.step_ns
     assert "the times of kernels vary by 30 %" in str(noisy.summary()).splitlines()[0]
     assert noisy.analysis.steps["wait_ns"].sum() > fsdp.analysis.steps["wait_ns"].sum()

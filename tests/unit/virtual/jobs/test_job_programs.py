@@ -4,11 +4,15 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from datetime import timedelta
+from functools import partial
 
 import pytest
 import torch
 import torch.distributed as dist
+import torch.distributed.rpc
+import torch.multiprocessing
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -304,3 +308,39 @@ except KeyboardInterrupt:
 def test_an_interrupt_while_torch_is_imported_does_not_break_later_jobs():
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=True)
     assert done.stdout == "interrupted, 2 ranks\n"
+
+
+def test_memory_that_another_thread_allocates_does_not_delay_the_program():
+    def train(has_loader):
+        begin()
+        model = DistributedDataParallel(nn.Linear(64, 64).cuda())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(4):
+            if has_loader:  # such as the thread of a DataLoader with pin_memory=True
+                thread = threading.Thread(target=partial(torch.empty, 1024 << step, pin_memory=True))
+                thread.start()
+                thread.join()
+            model(torch.ones(8, 64, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    with_loader, without = (run_all(partial(train, has_loader)) for has_loader in (True, False))
+    assert with_loader.step_ns == without.step_ns
+
+
+def spawns():
+    torch.multiprocessing.spawn(begin, nprocs=2)
+
+
+def calls_others():
+    torch.distributed.rpc.init_rpc("worker", rank=0, world_size=4)
+
+
+@pytest.mark.parametrize("values", [False, True])
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [(spawns, r"spawn at test_job_programs.py:\d+ starts the ranks"), (calls_others, "rpc at .* functions of other")],
+)
+def test_programs_that_start_or_call_other_processes_are_refused(program, message, values):
+    with pytest.raises(VirtualDeviceError, match=message):
+        cudalens.virtual.job(program, f"h100x{SIZE}", values=values)

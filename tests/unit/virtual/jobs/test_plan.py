@@ -8,6 +8,7 @@ import torch.distributed as dist
 
 import cudalens
 from cudalens.__main__ import main
+from cudalens.errors import VirtualDeviceError
 from cudalens.views.ranks.section import plan_section
 
 SCRIPT = """
@@ -80,3 +81,54 @@ def test_the_command_refuses_gpus_that_do_not_divide_over_nodes_in_one_line(tmp_
     message = capsys.readouterr().err
     assert "10 GPUs cannot be distributed evenly over 3 nodes" in message
     assert "Traceback" not in message
+
+
+def sum_once(dp, tp, repeats=2):
+    """Sum as often as an option asks."""
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    for _ in range(repeats):
+        dist.all_reduce(torch.ones(1 << 20, device="cuda"))
+    return [1][4 // dp - 1]
+
+
+def test_arguments_with_a_default_value_are_not_sizes_of_a_layout():
+    layouts = cudalens.plan(sum_once, "h100x4", layouts=[{"dp": 4, "tp": 1}]).layouts
+    assert list(layouts.columns[:3]) == ["dp", "tp", "step_ns"]
+    assert layouts["step_ns"].iloc[0] == cudalens.virtual.job(lambda: sum_once(4, 1), "h100x4").step_ns
+    assert len(cudalens.plan(sum_once, "h100x2").layouts) == 2
+
+
+def test_a_layout_that_fails_with_an_error_of_its_own_does_not_end_the_plan():
+    layouts = cudalens.plan(sum_once, "h100x4").layouts
+    assert layouts["error"].isna().tolist() == [True, False, False]
+    assert "IndexError" in layouts["error"].iloc[1]
+
+
+def test_a_plan_in_which_no_layout_runs_or_nothing_is_done_says_so():
+    def fails(dp):
+        raise KeyError("no such size")
+
+    assert str(cudalens.plan(fails, "h100x4")).splitlines()[0] == "[simulated] None of 1 layout runs on h100x4."
+    assert "Nothing ran on h100x4" in str(cudalens.plan(lambda dp: None, "h100x4"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nodes": 3}, "4 GPUs cannot be distributed evenly over 3 nodes"),
+        ({"layouts": [{"dp": 4, "pp": 1}]}, "expected sizes of dp, tp"),
+        ({"layouts": [{"dp": 4}]}, "expected sizes of dp, tp"),
+        ({"price_per_gpu_hour": -1.0}, "expected 0 or more"),
+    ],
+)
+def test_options_that_no_layout_can_have_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        cudalens.plan(gather, "h100x4", **options)
+
+
+def test_an_unknown_network_and_an_active_device_are_refused():
+    with pytest.raises(VirtualDeviceError, match="no network 'token ring'"):
+        cudalens.plan(gather, "h100x4", network="token ring")
+    with cudalens.virtual.device("h100"), pytest.raises(VirtualDeviceError, match="one is active"):
+        cudalens.plan(gather, "h100x4")

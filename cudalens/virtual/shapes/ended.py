@@ -5,6 +5,7 @@ torch's CPU kernels would read their null pointer otherwise.
 
 from __future__ import annotations
 
+import functools
 import gc
 from typing import Any, Final
 
@@ -48,5 +49,15 @@ class EndedTensor(torch.Tensor):
 def end_tensors() -> None:
     """Turn all tensors without values into `EndedTensor`."""
     for found in gc.get_objects():
-        if issubclass(type(found), torch.Tensor) and type(found) is not EndedTensor and lacks_values(found):
-            found.__class__ = EndedTensor
+        kind: Any = type(found)
+        if issubclass(kind, torch.Tensor) and not issubclass(kind, EndedTensor) and lacks_values(found):
+            try:
+                found.__class__ = EndedTensor
+            except TypeError:  # its class has slots, as that of DTensor
+                found.__class__ = _ended(kind)
+
+
+@functools.cache
+def _ended(kind: Any) -> type[torch.Tensor]:
+    """Return an `EndedTensor` with the slots of a class."""
+    return type(f"Ended{kind.__name__}", (EndedTensor, kind), {"__slots__": ()})

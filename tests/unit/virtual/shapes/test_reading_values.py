@@ -184,6 +184,22 @@ def test_results_after_the_end_of_the_device_are_refused():
     assert known.tolist() == [0, 1, 2]
 
 
+class Slotted(torch.Tensor):
+    """A class with slots, as DTensor is."""
+
+    __slots__ = ("place",)
+
+
+def test_tensors_of_a_class_with_slots_are_refused_after_the_end_and_the_device_ends():
+    with cudalens.virtual.device("h100", values=False):
+        x = _unknown(1000, 1000).as_subclass(Slotted)
+        x.place = "row"
+    assert cudalens.virtual.active() is None
+    assert (x.shape, x.place) == ((1000, 1000), "row")
+    with pytest.raises(VirtualDeviceError, match="has ended"):
+        x.sum()
+
+
 def test_a_graph_replays_without_values(no_values):
     x, graph = _unknown(8, 8), torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any, Final
 
 import torch
@@ -13,6 +14,7 @@ from cudalens.virtual.patching import Patches
 from cudalens.virtual.shapes.reading import value_error
 from cudalens.virtual.shapes.storage import NO_VALUES_KEY
 from cudalens.virtual.tensors.residency import KEY, PINNED_KEY, Residence
+from cudalens.virtual.torch_cuda.stacks import is_library
 
 #: Attribute of a storage without values that was made smaller: its size.
 _NUM_BYTES_KEY: Final = "_cudalens_num_bytes"
@@ -63,10 +65,12 @@ def _get_device(gpus: Gpus, originals: dict[str, Any]) -> Any:
 def _data_ptr(gpus: Gpus, originals: dict[str, Any]) -> Any:
     def data_ptr(self: Any) -> int:
         residence = _residence(self)
-        if residence is None:
-            _check_values(self)
-            return int(originals["data_ptr"](self))
-        return residence.address
+        if residence is not None:
+            return residence.address
+        if NO_VALUES_KEY in self.__dict__ and is_library(sys._getframe(1).f_code.co_filename):
+            return int(self._cdata)  # torch compares addresses: FSDP2 asks whether two tensors share memory
+        _check_values(self)
+        return int(originals["data_ptr"](self))
 
     return data_ptr
 

@@ -15,7 +15,7 @@ import torch.distributed.rpc
 import torch.multiprocessing
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
@@ -344,3 +344,27 @@ def calls_others():
 def test_programs_that_start_or_call_other_processes_are_refused(program, message, values):
     with pytest.raises(VirtualDeviceError, match=message):
         cudalens.virtual.job(program, f"h100x{SIZE}", values=values)
+
+
+def test_fsdp2_keeps_its_parameters_on_the_host():
+    """Only a layer at a time is on the GPU: without the policy, the parameters, their moments and gradients are."""
+    width, num_layers = 2048, 3
+
+    def trains(policy):
+        mesh = init_device_mesh("cuda", (SIZE,))
+        model = nn.Sequential(*[nn.Linear(width, width, device="meta") for _ in range(num_layers)])
+        for layer in model:
+            fully_shard(layer, mesh=mesh, offload_policy=policy)
+        fully_shard(model, mesh=mesh, offload_policy=policy)
+        model.to_empty(device="cpu" if isinstance(policy, CPUOffloadPolicy) else "cuda")
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(2):
+            model(torch.randn(4, width, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    offloaded, kept = (run_all(lambda p=policy: trains(p)) for policy in (CPUOffloadPolicy(), OffloadPolicy()))
+    assert cudalens.virtual.active() is None
+    shard = num_layers * width * width * 4 // SIZE
+    peaks = [job.memory["allocated_bytes"].max() for job in (offloaded, kept)]
+    assert peaks[1] - peaks[0] > 2 * shard

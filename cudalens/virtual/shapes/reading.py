@@ -64,14 +64,15 @@ def _set_values(tensor: torch.Tensor, value: Any, count: int | None) -> None:
 
 _VALUE: Final = (
     "{what} is needed{where}, and this virtual device computes no values (values=False). Assume a value before that "
-    "line: cudalens.virtual.assume(tensor, value); or read one default everywhere: "
-    "cudalens.virtual.device(..., values=False, default=0.0); or compute values (values=True) with a smaller program."
+    "line: cudalens.virtual.assume(tensor, value); or read one default everywhere: default=0.0 of "
+    "cudalens.virtual.device(..., values=False), job, plan or fit; or compute values (values=True) with a smaller "
+    "program."
 )
 _COUNT: Final = (
     "The number of results of {what} is needed{where}, and this virtual device computes no values (values=False). "
     "Assume how many elements of the mask are true, before that line: cudalens.virtual.assume(mask, count=100); or "
-    "give one bound for all: cudalens.virtual.device(..., values=False, default_count=100); or compute values "
-    "(values=True) with a smaller program."
+    "give one bound for all: default_count=100 of cudalens.virtual.device(..., values=False), job or fit; or compute "
+    "values (values=True) with a smaller program."
 )
 
 

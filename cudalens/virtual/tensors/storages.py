@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -14,10 +15,12 @@ from cudalens.virtual.patching import Patches
 from cudalens.virtual.shapes.reading import value_error
 from cudalens.virtual.shapes.storage import NO_VALUES_KEY
 from cudalens.virtual.tensors.residency import KEY, PINNED_KEY, Residence
-from cudalens.virtual.torch_cuda.stacks import is_library
 
 #: Attribute of a storage without values that was made smaller: its size.
 _NUM_BYTES_KEY: Final = "_cudalens_num_bytes"
+
+#: FSDP2 compares addresses to find out whether two tensors share memory; it does not read from them.
+_FSDP: Final = str(Path(torch.__file__).parent / "distributed" / "fsdp")
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
@@ -67,8 +70,8 @@ def _data_ptr(gpus: Gpus, originals: dict[str, Any]) -> Any:
         residence = _residence(self)
         if residence is not None:
             return residence.address
-        if NO_VALUES_KEY in self.__dict__ and is_library(sys._getframe(1).f_code.co_filename):
-            return int(self._cdata)  # torch compares addresses: FSDP2 asks whether two tensors share memory
+        if NO_VALUES_KEY in self.__dict__ and sys._getframe(1).f_code.co_filename.startswith(_FSDP):
+            return int(self._cdata)
         _check_values(self)
         return int(originals["data_ptr"](self))
 

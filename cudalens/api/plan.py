@@ -48,7 +48,8 @@ def plan(
     Args:
         function: The program of a rank. Its arguments are the sizes of the dimensions of its mesh:
             ``def train(dp, tp): mesh = init_device_mesh("cuda", (dp, tp)) ...``. Arguments with a default value are
-            not sizes, and keep it.
+            not sizes, and keep it. Where all have one, those that are None or 1 are the sizes:
+            ``train(dp=None, tp=1, steps=3)``.
         gpus: The GPU and the number of all of them: ``"h100x64"``.
         nodes: The number of nodes; by default one for each 8 GPUs.
         layouts: The sizes to compare; by default all whose product is the number of GPUs.
@@ -90,10 +91,11 @@ def plan(
 
 
 def _names_of_sizes(function: Callable[..., object]) -> list[str]:
-    """Return the names of the arguments that a program cannot be called without."""
-    each = inspect.signature(function).parameters.values()
+    """Return the arguments without a default value; where all have one, those that are None or 1 by default."""
     variable = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-    return [one.name for one in each if one.default is one.empty and one.kind not in variable]
+    each = [one for one in inspect.signature(function).parameters.values() if one.kind not in variable]
+    needed = [one.name for one in each if one.default is one.empty]
+    return needed or [one.name for one in each if repr(one.default) in ("None", "1")]  # not True, which equals 1
 
 
 def _sizes(names: list[str], number: int) -> Iterator[dict[str, int]]:

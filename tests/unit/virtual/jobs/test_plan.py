@@ -99,6 +99,15 @@ def test_arguments_with_a_default_value_are_not_sizes_of_a_layout():
     assert len(cudalens.plan(sum_once, "h100x2").layouts) == 2
 
 
+def test_where_all_arguments_have_a_default_value_those_of_one_or_none_are_sizes():
+    def train(dp=None, tp=1, repeats=2):
+        sum_once(dp or int(os.environ["WORLD_SIZE"]), tp, repeats)
+
+    layouts = cudalens.plan(train, "h100x2").layouts
+    assert list(layouts.columns[:3]) == ["dp", "tp", "step_ns"]
+    assert len(layouts) == 2
+
+
 def test_a_layout_that_fails_with_an_error_of_its_own_does_not_end_the_plan():
     layouts = cudalens.plan(sum_once, "h100x4").layouts
     assert layouts["error"].isna().tolist() == [True, False, False]

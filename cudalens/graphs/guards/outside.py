@@ -51,6 +51,9 @@ _FUNCTIONS: Final[Mapping[str, frozenset[str] | None]] = {
     "nt": None,
 }
 
+#: Modules of `_FUNCTIONS` that libraries call for limits, not for results, as `inspect.signature` does.
+_OF_PROGRAM: Final = frozenset({"sys", "torch._C"})
+
 #: Modules whose functions users know by another module.
 _SHOWN_MODULES: Final = {"posix": "os", "nt": "os", "_warnings": "warnings", "_io": "io", "torch._C": "torch"}
 
@@ -63,8 +66,10 @@ _PYTHON: Final[Mapping[CodeType, str]] = {
     queue.Queue.put.__code__: "puts into a queue",
     queue.Queue.get.__code__: "takes from a queue",
     type(os.environ).__iter__.__code__: "reads all environment variables",
-    threading.current_thread.__code__: "threading.current_thread()",
 }
+
+#: The same, where code of the program calls them.
+_PYTHON_OF_PROGRAM: Final[Mapping[CodeType, str]] = {threading.current_thread.__code__: "threading.current_thread()"}
 
 #: Runs for a warning that is not filtered out, also one of torch's.
 _SHOWS_WARNING: Final[CodeType] = warnings._showwarnmsg.__code__  # type: ignore[attr-defined]
@@ -234,6 +239,10 @@ class CallWatch:
         if code in _PYTHON:
             self._note(_PYTHON[code], frame)
             self._seen.discard(code)  # another caller may be the user's
+        elif code in _PYTHON_OF_PROGRAM:
+            if frame.f_back is not None and _is_of_user(frame.f_back):
+                self._note(_PYTHON_OF_PROGRAM[code], frame)
+            self._seen.discard(code)
         elif is_read(code.co_filename) and not code.co_filename.startswith(_TORCH):
             if not _is_users(frame):
                 self._seen.discard(code)
@@ -260,6 +269,8 @@ class CallWatch:
             if _user_frame(frame) is not None:
                 value = ContextValue(owner)
                 self._note_value(Read(value, "", f"ContextVar {owner.name!r}", value[""]))
+        elif isinstance(owner, ModuleType) and owner.__name__ in _OF_PROGRAM and not _is_of_user(frame):
+            return
         elif (what := rule(owner, function.__name__)) is not None:
             self._note(what, frame)
 

@@ -7,6 +7,7 @@ import builtins
 import configparser
 import dataclasses
 import functools
+import inspect
 import logging
 import string
 import sys
@@ -332,6 +333,25 @@ def the_name_of_a_thread(wrap: Wrap) -> Any:
         )
     finally:
         thread.name = before
+
+
+def _scale(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
+    return x * factor
+
+
+@like_eager(REPLAYS)
+def a_library_that_reads_the_recursion_limit(wrap: Wrap) -> Any:
+    """`inspect.signature` reads it, which libraries call in a forward."""
+    return calls(wrap(lambda x: _scale(x, *[3.0 for name in inspect.signature(_scale).parameters if name == "factor"])))
+
+
+@_called_again("sys.getrecursionlimit()")
+def the_recursion_limit(wrap: Wrap) -> Any:
+    before = sys.getrecursionlimit()
+    try:
+        return calls(wrap(lambda x: x * sys.getrecursionlimit()), lambda: sys.setrecursionlimit(before + 1))
+    finally:
+        sys.setrecursionlimit(before)
 
 
 @like_eager(Expected(replays=False, reason=UNCOMPARED, words="sys.modules"))

@@ -68,13 +68,6 @@ class DropoutBackward(Replacement):
         return grad * mask.to(grad.dtype).div_(1 / scale)
 
 
-#: Replacements of operator implementations, by operator name.
-REPLACEMENTS: Final[dict[str, Replacement]] = {
-    "native_dropout": Dropout(_aten.native_dropout.default),
-    "native_dropout_backward": DropoutBackward(_aten.native_dropout_backward.default),
-}
-
-
 # RMS norm as on a GPU: one kernel that saves one number a row, with the values of the CPU's operators.
 
 _HALF: Final = (torch.float16, torch.bfloat16)
@@ -150,7 +143,7 @@ def _normalized_dims(input: Tensor, normalized_shape: Sequence[int]) -> list[int
     return list(range(input.dim() - len(normalized_shape), input.dim()))
 
 
-# Softmax of float16 with a result in float32, as autocast asks for: one kernel without a float32 copy of the input.
+# Softmax of float16 with a result in float32, as under autocast: one kernel without a float32 copy of the input.
 #
 # ``softmax(x, dim, dtype)`` is composite: for CUDA tensors of float16 it calls ``_softmax`` with ``half_to_float``, for
 # others it converts the input first (ATen/native/SoftMax.cpp). The values are those of the conversion.
@@ -204,11 +197,12 @@ class SoftmaxBackward(Replacement):
         return self._func(grad, output, dim, output.dtype).to(input_dtype)
 
 
-REPLACEMENTS.update(
-    {
-        "_softmax": Softmax(_aten._softmax.default),
-        "_log_softmax": Softmax(_aten._log_softmax.default),
-        "_softmax_backward_data": SoftmaxBackward(_aten._softmax_backward_data.default),
-        "_log_softmax_backward_data": SoftmaxBackward(_aten._log_softmax_backward_data.default),
-    }
-)
+#: Replacements of operator implementations, by operator name.
+REPLACEMENTS: Final[dict[str, Replacement]] = {
+    "native_dropout": Dropout(_aten.native_dropout.default),
+    "native_dropout_backward": DropoutBackward(_aten.native_dropout_backward.default),
+    "_softmax": Softmax(_aten._softmax.default),
+    "_log_softmax": Softmax(_aten._log_softmax.default),
+    "_softmax_backward_data": SoftmaxBackward(_aten._softmax_backward_data.default),
+    "_log_softmax_backward_data": SoftmaxBackward(_aten._log_softmax_backward_data.default),
+}

@@ -192,10 +192,9 @@ def result_if_finite(name: str, args: tuple[Any, ...]) -> torch.Tensor | None:
     """
     if name in ("isnan", "isinf", "isposinf", "isneginf"):
         return torch.tensor(False)
-    is_with_itself = len(args) > 1 and args[0] is args[1]
-    is_with_infinity = len(args) > 1 and isinstance(args[1], float) and math.isinf(args[1])
-    if name in ("eq", "ne") and is_with_itself:
+    if name not in ("eq", "ne") or len(args) < 2:
+        return None
+    if args[0] is args[1]:
         return torch.tensor(name == "eq")
-    if name in ("eq", "ne") and is_with_infinity:
-        return torch.tensor(name == "ne")
-    return None
+    is_infinity = isinstance(args[1], float) and math.isinf(args[1])
+    return torch.tensor(name == "ne") if is_infinity else None

@@ -143,6 +143,11 @@ def _is_marked(tensor: Any) -> bool:
     return bool(tensor.__dict__ or tensor._backward_hooks or tensor._post_accumulate_grad_hooks)
 
 
+def has_hooks(tensor: torch.Tensor) -> bool:
+    """Whether a backward calls hooks of a tensor."""
+    return bool(tensor._backward_hooks or getattr(tensor, "_post_accumulate_grad_hooks", None))
+
+
 def modes() -> tuple[Any, ...]:
     """The modes and settings of torch that a recording depends on, as they are now."""
     return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *_autocast(), settings()
@@ -178,8 +183,7 @@ def key_of(leaf: Any) -> Any:
         if leaf.layout is not torch.strided:
             return leaf.layout, leaf.dtype, leaf.device
         flags = leaf.requires_grad, leaf.is_conj(), leaf.is_neg()
-        has_hooks = bool(leaf._backward_hooks or getattr(leaf, "_post_accumulate_grad_hooks", None))
-        return leaf.shape, leaf.stride(), leaf.dtype, leaf.device, *flags, bool(leaf.__dict__), has_hooks
+        return leaf.shape, leaf.stride(), leaf.dtype, leaf.device, *flags, bool(leaf.__dict__), has_hooks(leaf)
     if isinstance(leaf, Number | Enum) or type(leaf).__module__ in _OF_VALUES or type(leaf).__hash__ is None:
         return type(leaf), exact(leaf)
     return type(leaf), Identity(leaf)

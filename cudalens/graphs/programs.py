@@ -12,7 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from cudalens.errors import GraphError
-from cudalens.graphs.arguments import unflatten
+from cudalens.graphs.arguments import has_hooks, unflatten
 from cudalens.graphs.guards.captured import Name
 from cudalens.graphs.links import is_new_leaf
 from cudalens.graphs.liveness import storage_id, version_of
@@ -197,6 +197,7 @@ class Derivative:
         parts: A number for each of `roots`: results of different parts share no saved tensors, so that autograd
             differentiates one after a backward of another has freed what its part saved.
         parts_outside: For each tensor from outside that was saved (`SavedTensors.outside`), the parts that saved it.
+        partial: Of `ends`, the positions of those from which some results are computed, and others are not.
     """
 
     saved: SavedTensors
@@ -207,6 +208,19 @@ class Derivative:
     names: list[Name | None] = field(default_factory=list)
     parts: list[int] = field(default_factory=list)
     parts_outside: list[set[int]] = field(default_factory=list)
+    partial: list[int] = field(default_factory=list)
+
+    def uneven_input(self, given: Sequence[Any]) -> torch.Tensor | None:
+        """An input from which some results are computed and others are not, where a gradient of None has an effect.
+
+        Autograd runs what follows a node with gradients of None as well. For results that do not depend on an input,
+        eager execution runs nothing: neither hooks of a parameter nor the functions that computed an argument.
+
+        Args:
+            given: Arguments of the call.
+        """
+        inputs = [*(given[n] for n in self.leaves), *self.inputs()] if self.partial else []
+        return next((inputs[n] for n in self.partial if not inputs[n].is_leaf or has_hooks(inputs[n])), None)
 
     def inputs(self) -> list[torch.Tensor]:
         """The tensors from outside of this call."""
@@ -252,9 +266,16 @@ class Training(Inference):
             outputs = super().run(leaves, observer)
         roots = [None if _is_new_leaf(output) else _edge(output) for output in outputs]
         externals = [e.tensor for e in observer.externals.values() if e.tensor.requires_grad]
+        reached = [_reached(root, [*edges, *map(_edge, externals)]) for root in roots if root is not None]
+        used = set().union(*reached)
+        positions = [position for n, position in enumerate(positions) if n in used]
+        externals = [tensor for n, tensor in enumerate(externals, len(edges)) if n in used]
+        edges = [edge for n, edge in enumerate(edges) if n in used]
         ends = [*edges, *map(_edge, externals)]
         parts, nodes = _parts(roots, ends)
         self.derivative = Derivative(saved, roots, ends, positions, externals, parts=parts)
+        in_all = set(used).intersection(*reached)
+        self.derivative.partial = [n for n, end in enumerate(sorted(used)) if end not in in_all]
         self.derivative.parts_outside = _parts_outside(list(saved.outside.values()), parts, nodes)
         return outputs + saved.take(self._name)
 
@@ -286,6 +307,24 @@ def _edge(output: Any) -> Any:
     if not isinstance(output, torch.Tensor) or not output.requires_grad:
         return None
     return torch.autograd.graph.get_gradient_edge(output)
+
+
+def _reached(root: Any, ends: Sequence[Any]) -> set[int]:
+    """The positions of the ends from which a result was computed."""
+    position_of = {(end.node, end.output_nr): n for n, end in enumerate(ends)}
+    reached: set[int] = set()
+    waiting, seen = [(root.node, root.output_nr)], set()
+    while waiting:
+        at = waiting.pop()
+        if at[0] is None or at in seen:
+            continue
+        seen.add(at)
+        if at in position_of:
+            reached.add(position_of[at])
+        elif (at[0], None) not in seen:
+            seen.add((at[0], None))
+            waiting += at[0].next_functions
+    return reached
 
 
 def _parts(roots: Sequence[Any], ends: Sequence[Any]) -> tuple[list[int], dict[Any, int]]:

@@ -146,6 +146,11 @@ class Reason(Enum):
         "is differentiated twice: {}; the backward of a graph cannot be differentiated",
         "nothing, if the second derivative is needed; otherwise leave out create_graph=True.",
     )
+    UNEVEN_GRADIENT = _Words(
+        "skip",
+        "computes only some of its results from {}; the backward of a graph would reach it from the others, too",
+        "graph the computation of each result as a function of its own.",
+    )
     TRANSFORM = _Words(
         "skip",
         "is called inside a function transform: {}; a graph holds plain tensors only",

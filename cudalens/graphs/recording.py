@@ -37,7 +37,7 @@ from cudalens.graphs.programs import Training
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.stored import StoredTensors, restored_on_error
 from cudalens.graphs.undo import whole_storage
-from cudalens.graphs.variants import describe_tensor, note_outside, unnamed_input
+from cudalens.graphs.variants import describe_tensor, note_outside, uneven_gradient, unnamed_input
 from cudalens.graphs.waits import Wait, new_results, read_value, show_value
 
 if TYPE_CHECKING:
@@ -174,6 +174,9 @@ class Recorder:
         del counted, wrappers
         node.freed_results = freed_results(outputs) if node.variant.has_freed_history else []
         self._describe(node, outputs, buffers, observer, named)
+        if (uneven := uneven_gradient(node, leaves)) is not None:
+            self._abandon(node)
+            raise NotRecordedError(uneven)
         outputs = node.first_out(outputs, leaves)  # nothing keeps the copies of arguments from here on
         node.refs = [
             OutputRef(output) if isinstance(described, Fresh) else None

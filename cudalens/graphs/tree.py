@@ -44,7 +44,7 @@ from cudalens.graphs.recording import NotRecordedError, Recorder, roots_of
 from cudalens.graphs.steps import Stale, Steps, StreamOrder, rescue_gradients
 from cudalens.graphs.stored import StoredMemories, gradient_of, restored_on_error
 from cudalens.graphs.structure import containers_in
-from cudalens.graphs.variants import learn, note_host_reads, overwritten, reads_differ, unnamed_input
+from cudalens.graphs.variants import learn, note_host_reads, overwritten, reads_differ, uneven_gradient, unnamed_input
 from cudalens.graphs.waits import begins_with
 from cudalens.graphs.warmup import WarmupNode, on_backward, warm_up
 
@@ -222,9 +222,8 @@ class GraphTree:
                 node, finding = self._find(variant, leaves)
             tried: list[GraphNode] = []
             while node is not None:
-                if (held := node.stored.make_free()) is not None:
-                    finding = Finding(Reason.GRADIENT_HELD, f"'{held}'", variant.function.place)
-                    self.log.note(variant.function, finding, variant)
+                if (refusal := self._refusal_of_replay(node, leaves)) is not None:
+                    self.log.note(variant.function, refusal, variant)
                     return variant.run_eagerly(leaves), None
                 outcome = self._replay(node, leaves)
                 if outcome is not None:
@@ -244,6 +243,13 @@ class GraphTree:
             variant.forget_warm_up()
             return self._warm_up(variant, leaves), None
         return self._record(variant, leaves)
+
+    @staticmethod
+    def _refusal_of_replay(node: GraphNode, leaves: Sequence[Any]) -> Finding | None:
+        """Why this call runs without a graph, although a recording of it could be replayed."""
+        if (held := node.stored.make_free()) is not None:
+            return Finding(Reason.GRADIENT_HELD, f"'{held}'", node.variant.function.place)
+        return uneven_gradient(node, leaves)
 
     def _find(self, variant: Variant, leaves: Sequence[Any]) -> tuple[GraphNode | None, Finding | None]:
         """The recording that can be replayed now; otherwise why the last candidate cannot."""

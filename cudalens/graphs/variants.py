@@ -24,6 +24,7 @@ from cudalens.graphs.structure import classes_in
 
 if TYPE_CHECKING:
     from cudalens.device.graph_backend import GraphBackend
+    from cudalens.graphs.node import GraphNode
     from cudalens.graphs.observer import Observer
 
 
@@ -184,6 +185,20 @@ def unnamed_input(variant: Variant, observer: Observer, names: Container[int]) -
     unnamed = (one for key, one in observer.externals.items() if key not in names and key not in saved)
     first = next(unnamed, None)
     return None if first is None else Finding(Reason.UNNAMED_INPUT, describe_tensor(first.tensor), first.place)
+
+
+def uneven_gradient(node: GraphNode, leaves: Sequence[Any]) -> Finding | None:
+    """An input of a recorded forward that the backward of some results must not reach (`Derivative.uneven_input`).
+
+    Args:
+        node: The recording.
+        leaves: Arguments of the call.
+    """
+    uneven = None if node.derivative is None else node.derivative.uneven_input(leaves)
+    if uneven is None:
+        return None
+    kind = "a parameter with hooks" if uneven.is_leaf else "a tensor that the program computed"
+    return Finding(Reason.UNEVEN_GRADIENT, f"{describe_tensor(uneven)}, {kind}", node.variant.function.place)
 
 
 def describe_tensor(tensor: torch.Tensor) -> str:

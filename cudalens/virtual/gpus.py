@@ -46,12 +46,14 @@ class Target(threading.local):
         device: That virtual device; None for the host.
         is_factory: Whether the user called a factory, whose host tensors are meant to be on the host.
         is_assigning: Whether the call is ``x[...] = value``, which writes Python numbers by a kernel.
+        has_internal: Whether torch's C++ has created a host tensor for internal use in the call; it may be the result.
     """
 
     is_named: bool = False
     device: Device | None = None
     is_factory: bool = False
     is_assigning: bool = False
+    has_internal: bool = False
 
     @contextmanager
     def named(self, device: Device | None = None) -> Iterator[None]:

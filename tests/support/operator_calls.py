@@ -29,7 +29,14 @@ BLANK = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "ne
 ROUNDED = ("linalg.eigvalsh", "linalg.svdvals", "linalg.cond", "linalg.norm", "linalg.matrix_norm", "norm.nuc")
 
 #: Operators that write their new results in place, which torch does not count below a dispatch mode.
-OTHER_VERSIONS = frozenset({"nn.functional.linear", "nn.functional.linear_cross_entropy", "linalg.matrix_rank"})
+OTHER_VERSIONS = frozenset(
+    {
+        "linalg.matrix_rank",
+        "linalg.norm.subgradients_at_zero",
+        "nn.functional.linear",
+        "nn.functional.linear_cross_entropy",
+    }
+)
 
 #: Operators whose backward formula writes out of place under any dispatch mode, so that its results have other strides.
 OTHER_GRADIENT_STRIDES = frozenset({"ormqr"})

@@ -90,11 +90,16 @@ def adopt_or_raise(
 
 def adopt_target(gpus: Gpus, target: torch.Tensor, source: torch.Tensor) -> None:
     """Move a target that torch created for internal use to the device of the copy's source."""
-    if residence_of(target) is None and _is_strided(target) and ADOPT_KEY in target.untyped_storage().__dict__:
-        residence = residence_of(source)
-        if residence is not None:
-            del target.untyped_storage().__dict__[ADOPT_KEY]
-            adopt(gpus, target, residence.device)
+    residence = residence_of(source)
+    if residence is not None:
+        adopt_marked(gpus, target, residence.device)
+
+
+def adopt_marked(gpus: Gpus, tensor: torch.Tensor, device: Device) -> None:
+    """Move a tensor to a device, if torch created it for internal use."""
+    if residence_of(tensor) is None and _is_strided(tensor) and ADOPT_KEY in tensor.untyped_storage().__dict__:
+        del tensor.untyped_storage().__dict__[ADOPT_KEY]
+        adopt(gpus, tensor, device)
 
 
 def check_out(gpus: Gpus, plan: Plan, kwargs: dict[str, Any], device: Device) -> None:

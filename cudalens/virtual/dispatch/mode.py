@@ -349,6 +349,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if is_strided and not self._target.is_factory and is_call_on_device():
             # Created by torch's C++ for a tensor that it takes for a CPU tensor; the first operator decides its device.
             mark(out)
+            self._target.has_internal = not self._target.is_named
         return out
 
     def _unmix(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> None:

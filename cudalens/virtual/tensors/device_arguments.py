@@ -20,6 +20,7 @@ from cudalens.device import call_tracing
 from cudalens.device.modes import is_faking
 from cudalens.virtual.dispatch import refusals
 from cudalens.virtual.dispatch.attention import attend, cpu_backends
+from cudalens.virtual.dispatch.mixed_devices import adopt_marked, locate
 from cudalens.virtual.dispatch.plans import is_torch_function
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
@@ -61,7 +62,10 @@ class FunctionMode(TorchFunctionMode):
             return func(*args, **kwargs)
         handler = self._enter(func, types, kwargs)
         try:
-            return func(*args, **kwargs) if handler is None else handler(func, args, kwargs)
+            out = func(*args, **kwargs) if handler is None else handler(func, args, kwargs)
+            if self._target.has_internal:
+                self._adopt_result(out, (*args, *kwargs.values()))
+            return out
         except RuntimeError as error:
             better = refusals.explain(error, _name_of(func), (*args, *kwargs.values()))
             if better is None:
@@ -72,6 +76,16 @@ class FunctionMode(TorchFunctionMode):
                 del better  # this frame is in its traceback: a cycle would keep the tensors of the call
         finally:
             self._host_time.leave()
+
+    def _adopt_result(self, out: Any, args: tuple[Any, ...]) -> None:
+        """Move a result that torch's C++ created for arguments that it takes for CPU tensors to their device.
+
+        The spectral norm of an empty matrix is such a result: zeros, without an operator that decides their device.
+        """
+        self._target.has_internal = False
+        device, _ = locate(args)
+        if isinstance(out, torch.Tensor) and device is not None:
+            adopt_marked(self._gpus, out, device)
 
     @call_tracing.pausable
     def _enter(self, func: Any, types: Any, kwargs: dict[str, Any]) -> Handler | None:

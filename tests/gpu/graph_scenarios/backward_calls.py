@@ -305,3 +305,66 @@ def modules_and_tensors_die_with_their_functions(m: GraphManager) -> None:
     del module, step
     gc.collect()
     assert [token() for token in tokens] == [None] * len(tokens)
+
+
+@scenario
+def a_hook_of_a_parameter_that_the_results_do_not_depend_on(m: GraphManager) -> None:
+    w, other = values().requires_grad_(), values().requires_grad_()
+    average, seen = values(), []
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        average.lerp_(other.detach(), 0.1)
+        return (x * w).sum()
+
+    step = m.wrap(forward)
+    for n in range(6):
+        if n == 3:
+            other.register_hook(seen.append)
+            other.register_post_accumulate_grad_hook(seen.append)
+        step(values() + n).backward()
+    assert counts(step)[2] == 4
+    assert seen == []
+    assert other.grad is None
+
+
+@scenario
+def a_hook_of_a_parameter_of_the_result_that_is_not_differentiated(m: GraphManager) -> None:
+    w, other = values().requires_grad_(), values().requires_grad_()
+    seen: list[Any] = []
+    step = m.wrap(lambda x: ((x * w).sum(), (x * other).sum()))
+    for n in range(8):
+        if n == 4:
+            hook = other.register_hook(lambda gradient: seen.append(gradient.tolist()))
+        if n == 6:
+            hook.remove()
+        first, second = step(values() + n)
+        first.backward()
+        if n % 2:
+            second.backward()
+    assert seen == [(values() + 5).tolist()]
+    assert reasons(m)["UNEVEN_GRADIENT"] == 2  # without a graph while there is a hook
+    assert counts(step)[2] == 5
+
+
+class _ReturnsZeros(torch.autograd.Function):
+    """Gets zeros, and not None, for a result without a gradient, and passes them on."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> torch.Tensor:
+        return grads[0] * 2
+
+
+@scenario
+def an_argument_of_the_result_that_is_not_differentiated_is_computed_by_another_parameter(m: GraphManager) -> None:
+    for depends in (True, False):  # the second result on the second argument
+        w, other = values().requires_grad_(), values().requires_grad_()
+        step = m.wrap(lambda x, y, depends=depends: (x.sin().sum(), (y.sin() if depends else y.detach()).sum()))
+        for n in range(5):
+            first, _ = step(w * n, _ReturnsZeros.apply(other))
+            first.backward()
+            assert other.grad is None, n
+        assert (counts(step)[2] > 0) is not depends

@@ -132,3 +132,14 @@ def test_legacy_sparse_types() -> None:
     assert (made.device, made.to_dense().tolist()) == (CUDA0, [1.0, 0.0, 2.0, 0.0])
     assert isinstance(made, torch.cuda.sparse.FloatTensor)  # type: ignore[attr-defined]
     assert not isinstance(made, torch.cuda.FloatTensor)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("order", [2, float("inf")])
+@pytest.mark.parametrize("shape", [(0, 5), (2, 0, 3)])
+def test_the_norm_of_empty_matrices_is_on_their_device(order: float, shape: tuple[int, ...]) -> None:
+    """torch's C++ makes its zeros for a tensor that it takes for one of the CPU, and calls no operator on them."""
+    empty = torch.ones(shape, device=CUDA1)
+    expected = torch.linalg.matrix_norm(empty.cpu(), order)
+    found = torch.linalg.matrix_norm(empty, order)
+    assert (found.device, found.tolist()) == (CUDA1, expected.tolist())
+    assert torch.zeros_like(empty, device="cpu").device == CPU

@@ -13,7 +13,7 @@ from cudalens.gpus.device_spec import MIB, PEAK_KEYS, DeviceSpec, near
 # The shipped GPU specifications, with their sources. No torch.
 #
 # Memory sizes, clocks, bus widths and caches are printouts: of CUDA's ``deviceQuery`` sample, of torch, or of a Kineto
-# trace. Two cards of one model differ by a few MiB (driver, ECC); one printout is used. The peaks are NVIDIA's.
+# trace. Two cards of one model differ by a few MiB (driver, ECC); one printout is used. The peaks are the makers'.
 
 
 class _Link(NamedTuple):
@@ -75,10 +75,13 @@ _SM90: Final = _Sm((9, 0), 2048, 32, 233472, 232448)
 _SM100: Final = _SM90._replace(compute_capability=(10, 0))
 _SM103: Final = _SM90._replace(compute_capability=(10, 3))
 _SM120: Final = _SM89._replace(compute_capability=(12, 0))
+# A compute unit of AMD's CDNA 3: 32 wavefronts of 64 threads, 64 KiB of LDS; torch calls gfx942 capability 9.4.
+_GFX942: Final = _Sm((9, 4), 2048, 32, 65536, 65536)
 
 # Between two GPUs (peer), one direction: p2pBandwidthLatencyTest of eight H100 SXM reaches 376 of NVLink's 450 GB/s
 # (NVIDIA/nccl issue 1264). The others are their link's rate times the same share: V100 2 links of 25 GB/s between
 # neighbours, A100 300, B200 900 GB/s; cards without NVLink two thirds of their PCI Express bus (a modelling choice).
+# Each pair of MI300X has a link of its own, 64 GB/s a direction, at three quarters (a modelling choice).
 # fmt: off
 _CARDS: Final = (
     #     key            memory bytes SMs   MHz:SM mem   bus  L2 bytes    copy GB/s:mem peer watts:idle, max
@@ -108,6 +111,7 @@ _CARDS: Final = (
     _Card("b200",      191_503_138_816, 148, 1965,  3996, 7680, 132_644_864, 4, 7672.0, 752.0, 140.0, 1000.0),
     _Card("b300",      287_638_028_288, 148, 2032,  3996, 8192, 132_644_864, 4, 8000.0, 752.0, 140.0, 1100.0),
     _Card("gb200",     197_912_428_544, 152, 2062,  3996, 8192, 132_644_864, 4, 8000.0, 752.0, 140.0, 1200.0),
+    _Card("mi300x",    206_141_652_992, 304, 2100,  2600, 8192,   4 * MIB, 2, 5325.0,  48.0, 140.0,  750.0),
 )
 
 #: By card, in the order of PEAK_KEYS: float64, float32, tf32, float16, bfloat16, float8, int8; TFLOP/s. A type without
@@ -139,6 +143,7 @@ _PEAKS: Final[dict[str, tuple[float, ...]]] = {
     "b200":      (37.0,   75.0, 1125.0, 2250.0, 2250.0, 4500.0, 4500.0),
     "b300":      ( 1.25,  75.0, 1125.0, 2250.0, 2250.0, 4500.0,  187.5),
     "gb200":     (40.0,   80.0, 1250.0, 2500.0, 2500.0, 5000.0, 5000.0),
+    "mi300x":    (81.7,  163.4,  653.7, 1307.4, 1307.4, 2614.9, 2614.9),
 }
 # fmt: on
 
@@ -249,6 +254,11 @@ _ABOUT: Final[dict[str, tuple[str, _Sm, _Link, tuple[str, ...]]]] = {
         "NVIDIA GB200 NVL72 data sheet, divided by 72 GPUs and without sparsity",
         "memory: 189471 MiB as nvidia-smi prints it, less 727 MiB as on a B200, which has the same clocks and L2",
     )),
+    "mi300x": ("AMD Instinct MI300X", _GFX942, _PCIE5, (
+        "AMD Instinct MI300X data sheet (without sparsity); 5.2 Gb/s a pin, as the clock of a double data rate",
+        f"{_KINETO} AMD Instinct MI300X",
+        "rocminfo of an MI300X: 2100 MHz, L2 4096 KB",
+    )),
 }  # fmt: skip
 
 #: Shortest kernel, ns, where recorded kernels are longer than the default of `DeviceSpec`: 2.1 us is the median of
@@ -263,6 +273,15 @@ _PASCAL: Final = {
 }
 
 
+#: What differs on AMD's CDNA 3 from the defaults of `DeviceSpec`: 512 KiB of vector registers a compute unit. The rest,
+#: versions and architectures of the wheel too, is that of a CUDA device: a virtual machine runs torch without ROCm.
+_CDNA3: Final = {
+    "warp_size": 64,
+    "registers_per_sm": 131_072,
+    "shared_memory_per_block_bytes": 65_536,
+}
+
+
 def _spec(card: _Card) -> DeviceSpec:
     name, sm, link, sources = _ABOUT[card.key]
     facts: dict[str, Any] = {**card._asdict(), **sm._asdict(), **link._asdict()}
@@ -270,6 +289,8 @@ def _spec(card: _Card) -> DeviceSpec:
         facts["kernel_fixed_ns"] = _KERNEL_FIXED_NS[card.key]
     if sm.compute_capability < (7, 0):
         facts |= _PASCAL
+    if sm is _GFX942:
+        facts |= _CDNA3
     return DeviceSpec(
         name=name,
         sources=sources,

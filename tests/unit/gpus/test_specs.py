@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 
 from cudalens import VirtualDeviceError
 from cudalens.gpus import registry as specs
+from cudalens.gpus.constants import label_of
+from cudalens.gpus.device_spec import MIB
 from cudalens.gpus.registry import MAX_DEVICES, PEAK_KEYS, SPECS, DeviceSpec, parse_device, register, spec_of
 
 RECORDED = Path(__file__).parents[4] / "shared" / "recorded"
 EVERY = pytest.mark.parametrize("spec", SPECS.values(), ids=lambda spec: spec.key)
 #: CUDA C++ programming guide, arithmetic instructions: float32 results per clock and SM.
 FLOAT32_CORES = dict.fromkeys([(6, 0), (7, 0), (7, 5), (8, 0)], 64) | dict.fromkeys(
-    [(6, 1), (8, 6), (8, 9), (9, 0), (10, 0), (10, 3), (12, 0)], 128
+    [(6, 1), (8, 6), (8, 9), (9, 0), (9, 4), (10, 0), (10, 3), (12, 0)], 128
 )
 
 
@@ -39,7 +41,8 @@ def test_the_issued_models_are_there():
         "h100-pcie",
         "h200",
     }
-    assert required | {"b200", "b300", "gb200", "rtx-pro-6000", "p100", "p4"} <= set(SPECS)
+    others = {"a40", "a6000", "l40", "h20", "gh200", "rtx3080", "rtx4080", "mi300x"}
+    assert required | others | {"b200", "b300", "gb200", "rtx-pro-6000", "p100", "p4"} <= set(SPECS)
     assert all(key == spec.key for key, spec in SPECS.items())
 
 
@@ -86,6 +89,13 @@ def test_the_architecture_is_one_that_the_wheel_was_built_for(spec):
     assert any(m == major and n <= minor for m, n in built)
 
 
+def test_an_mi300x_has_the_numbers_that_torch_and_rocminfo_print():
+    spec = SPECS["mi300x"]
+    assert spec.total_memory_bytes == 196_592 * MIB
+    assert (spec.compute_capability, spec.num_sms, spec.warp_size, spec.clock_mhz) == ((9, 4), 304, 64, 2100)
+    assert label_of(spec) == "mi300x, times uncalibrated"
+
+
 def _recorded_devices():
     for path in sorted(RECORDED.glob("**/*.json*")):
         text = (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode()
@@ -108,12 +118,14 @@ def test_specs_equal_what_recorded_traces_state_of_the_same_cards():
         assert spec.num_sms == device["numSms"]
         assert spec.max_threads_per_sm == device["maxThreadsPerMultiprocessor"]
         assert spec.max_threads_per_block == device["maxThreadsPerBlock"]
-        assert spec.registers_per_sm == device["regsPerMultiprocessor"]
+        assert spec.registers_per_sm == device.get("regsPerMultiprocessor", device["regsPerBlock"])  # ROCm has one
         assert spec.warp_size == device["warpSize"]
         assert spec.shared_memory_per_block_bytes == device["sharedMemPerBlock"]
-        assert spec.shared_memory_per_block_optin_bytes == device["sharedMemPerBlockOptin"]
-        assert spec.shared_memory_per_sm_bytes == device["sharedMemPerMultiprocessor"]
-    assert {"h100", "b200", "v100"} <= seen
+        optin_bytes = device.get("sharedMemPerBlockOptin", device["sharedMemPerBlock"])
+        assert spec.shared_memory_per_block_optin_bytes == optin_bytes
+        per_sm_bytes = device.get("sharedMemPerMultiprocessor") or device["maxSharedMemoryPerMultiProcessor"]
+        assert spec.shared_memory_per_sm_bytes == per_sm_bytes
+    assert {"h100", "b200", "v100", "mi300x"} <= seen
 
 
 @pytest.mark.parametrize(

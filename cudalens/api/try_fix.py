@@ -134,8 +134,9 @@ def trying_of(
     name: str | None = None,
     progress: Callable[[str], object] | None = None,
     repeats: int = 1,
+    first_line: int = 1,
 ) -> Trying:
-    """Return what tries the findings of a Trace; the arguments are those of `try_fix`.
+    """Return what tries the findings of a Trace; the arguments are those of `try_fix` and `Trying`.
 
     Raises:
         FixError: There is no code, an argument is invalid, or the code cannot be parsed.
@@ -170,6 +171,7 @@ def trying_of(
         quiet=quiet,
         progress=progress,
         repeats=repeats,
+        first_line=first_line,
     )
 
 

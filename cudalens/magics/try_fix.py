@@ -96,13 +96,15 @@ class ButtonTries:
         from cudalens.api.try_fix import all_findings, chosen_finding, keep, trying_of
 
         found = all_findings(trace) if number is None else [chosen_finding(trace, number)]
+        name, first_line = _cell_of(self._shell, trace)
         trying = trying_of(
             trace,
             None,
             self._shell.user_ns,
             consent=consent,
             quiet=lambda: silent(self._shell),
-            name=_cell_name(self._shell, trace),
+            name=name,
+            first_line=first_line,
             progress=progress,
         )
         if trying.needs_consent and any(trying.fixes(trying.program, one) for one in found):
@@ -142,6 +144,7 @@ def _trying(shell: InteractiveShell, trace: Trace, options: TryOptions) -> Tryin
 
     if trace.info.code is None:
         raise FixError(f"the run {trace.info.name!r} has no cell that can run again; put %%cudaprofile on top of one.")
+    name, first_line = _cell_of(shell, trace)
     trying = trying_of(
         trace,
         None,
@@ -151,19 +154,25 @@ def _trying(shell: InteractiveShell, trace: Trace, options: TryOptions) -> Tryin
         consent=options.yes,
         repeats=options.repeats,
         quiet=lambda: silent(shell),
-        name=_cell_name(shell, trace),
+        name=name,
+        first_line=first_line,
     )
     for effect in trying.effects:
         print(effect)  # noqa: T201
     return trying
 
 
-def _cell_name(shell: InteractiveShell, trace: Trace) -> str:
-    """``In[3]``, as places of findings name the cell; the name of the run where the cell is not in the history."""
+def _cell_of(shell: InteractiveShell, trace: Trace) -> tuple[str, int]:
+    """The cell of a run as places of findings name it, ``In[3]``, and the line on which its code begins.
+
+    The name of the run and 1 where the cell is not in the history.
+    """
     history: Any = getattr(shell.history_manager, "input_hist_raw", None) or []
-    code = (trace.info.code or "").strip()
+    code = (trace.info.code or "").strip("\n")
     numbers = [number for number, text in enumerate(history) if code and code in text]
-    return f"In[{numbers[-1]}]" if numbers else str(trace.info.name)
+    if not numbers:
+        return str(trace.info.name), 1
+    return f"In[{numbers[-1]}]", history[numbers[-1]].rpartition(code)[0].count("\n") + 1
 
 
 def _number(words: list[str]) -> int | str:

@@ -125,6 +125,7 @@ class Trying:
         quiet: Makes the block in which nothing that a run prints or shows is visible.
         progress: Called with a text before each run.
         repeats: How often the cell will run: costs that come once are weighed against the gain of so many runs.
+        first_line: The line of the cell on which its text begins.
     """
 
     def __init__(
@@ -139,9 +140,10 @@ class Trying:
         quiet: Any = None,
         progress: Callable[[str], object] | None = None,
         repeats: int = 1,
+        first_line: int = 1,
     ) -> None:
         text, num_above = without_observers(code)
-        self.program = program_of(name, text.rstrip("\n"), namespace, first_line=num_above + 1)
+        self.program = program_of(name, text.rstrip("\n"), namespace, first_line=first_line + num_above)
         self._namespace, self._runs, self._tolerance, self._quiet = namespace, runs, tolerance, quiet
         self._progress, self._repeats = progress, repeats
         #: Which finding `all` tries, before each text of the progress.

@@ -19,7 +19,7 @@ for step in range(8):
 
 @pytest.fixture(scope="module")
 def shell():
-    made = InteractiveShell()
+    made = InteractiveShell.instance()
     cudalens.runs.clear()
     with cudalens.virtual.device("h100"):
         made.run_line_magic("load_ext", "cudalens")
@@ -27,6 +27,7 @@ def shell():
         made.run_cell(CELL, store_history=True).raise_error()
         yield made
         made.run_line_magic("unload_ext", "cudalens")
+    InteractiveShell.clear_instance()
     cudalens.runs.clear()
 
 
@@ -69,6 +70,27 @@ def test_the_button_for_all_findings_shows_which_one_is_tried(shell):
     assert any(text.startswith(f"{position}Measuring: ") for text in shown)
 
 
+def test_lines_of_effects_and_of_findings_are_counted_from_the_top_of_the_cell(shell, ran):
+    """Two such statements: the fix is for the one on the line of the finding, which the line above is not."""
+    shell.user_ns["many"] = shell.user_ns["x"].repeat(8, 8)
+    cell = """%%cudaprofile lines --quiet --stacks
+# what is slow?
+print("start")
+few, losses = [], []
+for step in range(4): few.append(step * 2)
+for step in range(4): losses.append((x * step).mean().item())
+for step in range(40): few.append((many * step).mean().item())
+"""
+    shell.run_cell(cell, store_history=True).raise_error()
+    number = shell.execution_count - 1
+    finding = next(one for one in cudalens.analysis.findings(cudalens.runs["lines"]) if one.rule == "host_sync")
+    assert finding.place == f"In[{number}]:7"
+    text = ran("%cudaprofile try host_sync --run lines --yes")
+    assert f"Each run prints: print (line 3 of In[{number}])" in text
+    assert "-for step in range(40): few" in text
+    assert "-for step in range(4)" not in text
+
+
 @pytest.mark.parametrize("is_for_all", [True, False])
 def test_a_cell_with_effects_runs_for_the_button_only_with_consent(shell, tmp_path, is_for_all):
     path = tmp_path / "log.txt"
@@ -82,7 +104,7 @@ def test_a_cell_with_effects_runs_for_the_button_only_with_consent(shell, tmp_pa
     number = None if is_for_all else 1 + rules.index("host_sync")
     asked = buttons.try_findings(trace, number, consent=False, progress=print)
     assert list(asked) == ["effects"]
-    assert asked["effects"][0].startswith("Each run writes files: log.write_text (line 5 of In[")
+    assert asked["effects"][0].startswith("Each run writes files: log.write_text (line 6 of In[")
     assert path.read_text().count("\n") == lines
     tried = buttons.try_findings(trace, number, consent=True, progress=print)
     assert tried["headline"]

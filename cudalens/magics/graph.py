@@ -88,19 +88,26 @@ manager did with them. A cell that prints, awaits or has other magics runs witho
 
     @verb("explain")
     def _explain(self, options: NoOptions) -> None:
-        """Print which calls did not replay, why, and what to do about it."""
-        from cudalens.views.graphs.section import explain_text
+        """Show which calls did not replay, why, and what to do about it."""
+        from cudalens.views.graphs.section import explanation
 
         trace = _trace()
-        print(_NOTHING if trace.graphs.empty else explain_text(trace))  # noqa: T201
+        if trace.graphs.empty:
+            print(_NOTHING)  # noqa: T201
+        elif (shown := explanation(trace)) is not None:
+            display(self.shell, shown)
+        else:
+            print("Nothing to explain: no function was skipped, recorded again or warned about.")  # noqa: T201
 
     @verb("list")
     def _list(self, options: NoOptions) -> None:
         """List the functions under graph managers."""
-        from cudalens.views.graphs.section import functions_text
+        from cudalens.views.graphs.section import functions_shown
 
-        trace = _trace()
-        print(_NOTHING if trace.graphs.empty else functions_text(trace))  # noqa: T201
+        if (shown := functions_shown(_trace())) is not None:
+            display(self.shell, shown)
+        else:
+            print(_NOTHING)  # noqa: T201
 
     @verb("reset")
     def _reset(self, options: NoOptions) -> None:

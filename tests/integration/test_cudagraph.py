@@ -319,10 +319,10 @@ def test_the_line_magics(cuda):
     assert "○ one" in shown(cuda) or "◉ one" in shown(cuda)
     cuda.capsys.readouterr()
     cuda.run("%cudagraph explain")
-    explained = cuda.capsys.readouterr().out
+    explained = shown(cuda)
     assert re.search(r"  two runs eager +\d+ launch(es)?\n       why: makes the host wait", explained)
     cuda.run("%cudagraph list")
-    first, second = cuda.capsys.readouterr().out.splitlines()[-2:]
+    first, second = shown(cuda).splitlines()[-2:]
     assert (first.split()[0], second.split()[0]) == ("two", "one")
     cuda.run("%cudagraph reset")
     assert "Freed 1 graph and" in cuda.capsys.readouterr().out

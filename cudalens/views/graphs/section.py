@@ -34,7 +34,6 @@ from cudalens.views.sections.model import Block, Cell, Column, Custom, Items, No
 from cudalens.views.sections.shown import Shown
 from cudalens.views.sections.trust import simulated
 from cudalens.views.sections.write_html import nodes, to_html
-from cudalens.views.sections.write_text import to_text
 
 #: Bytes of HTML of a section, about.
 MAX_HTML: Final = 178_000
@@ -91,15 +90,16 @@ def pack(trace: Trace) -> bytes:
     return gzip.compress(text.encode("ascii"), compresslevel=6, mtime=0)
 
 
-def explain_text(trace: Trace) -> str:
-    """Return the calls that did not replay, why, and what to do about it."""
-    found = to_text(_findings(graphs_view(trace)))
-    return found or "Nothing to explain: no function was skipped, recorded again or warned about."
+def explanation(trace: Trace) -> Shown | None:
+    """Return the calls that did not replay, why, and what to do about it; None if there is none."""
+    found = _findings(graphs_view(trace))
+    return None if found is None else Shown(Section("graphs", "cg", blocks=(found,)))
 
 
-def functions_text(trace: Trace) -> str:
-    """Return a line for each function."""
-    return to_text(_functions(graphs_view(trace))) or "No function runs as CUDA graphs."
+def functions_shown(trace: Trace) -> Shown | None:
+    """Return a line for each function; None if there is none."""
+    found = _functions(graphs_view(trace))
+    return None if found is None else Shown(Section("graphs", "cg", blocks=(found,)))
 
 
 def graph_tree(trace: Trace) -> Shown:

@@ -172,15 +172,17 @@ def test_hostile_texts_stay_on_their_lines():
 
 def test_explaining_and_listing_alone():
     trace = graphs_trace()
-    shown = graphs.explain_text(trace)
+    shown = str(graphs.explanation(trace))
     assert "   40  update_cache runs eager\n" in shown
     assert "why: writes its input 'cache'" in shown
     assert "at: In[5]:3 cache[:, position] = keys" in shown
     assert SKIP["advice"].split(",")[0] in shown
     assert shown.index("runs eager") < shown.index("warning") < shown.index("recorded again")
-    assert "Nothing to explain" in graphs.explain_text(graphs_trace([function(0, "f", replays=1)]))
-    assert graphs.functions_text(trace).split("\n")[3].split()[:2] == ["update_cache", "41"]
-    assert "No function" in graphs.functions_text(gpu_trace())
+    assert "update_cache" in graphs.explanation(trace)._repr_html_()
+    assert "update_cache" in graphs.functions_shown(trace)._repr_html_()
+    assert graphs.explanation(graphs_trace([function(0, "f", replays=1)])) is None
+    assert str(graphs.functions_shown(trace)).split("\n")[3].split()[:2] == ["update_cache", "41"]
+    assert graphs.functions_shown(gpu_trace()) is None
 
 
 def test_how_to_measure_is_explained_where_nothing_was_measured():

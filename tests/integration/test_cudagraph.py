@@ -320,7 +320,7 @@ def test_the_line_magics(cuda):
     cuda.capsys.readouterr()
     cuda.run("%cudagraph explain")
     explained = shown(cuda)
-    assert re.search(r"  two runs eager +\d+ launch(es)?\n       why: makes the host wait", explained)
+    assert re.search(r"two runs eager +1 +\d+ launch(es)?\n +why: makes the host wait", explained)
     cuda.run("%cudagraph list")
     first, second = shown(cuda).splitlines()[-2:]
     assert (first.split()[0], second.split()[0]) == ("two", "one")

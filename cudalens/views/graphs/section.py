@@ -46,13 +46,13 @@ _MAX_PATHS: Final = 12
 _MAX_TEXT: Final = 12
 _MORE: Final = "trace.graphs"
 _FINDINGS: Final = (
-    Column("times", align="right"),
     Column("function", text_width=80, html_width=60),
+    Column("times", align="right"),
+    Column("saves", align="right"),
     Column("why", is_below=True, html_width=1000),
     Column("at", "at", is_below=True),
     Column("try", "try", is_below=True, html_width=1000),
     Column("change", "change", is_below=True, html_width=2_000),
-    Column("saves", align="right"),
 )
 _FUNCTIONS: Final = (
     Column("function", text_width=34),
@@ -171,7 +171,8 @@ def _legend(recordings: Iterable[Recording]) -> Iterator[Block]:
 
 def _findings(view: GraphsView) -> Section | None:
     rows = [_finding(found) for found in view.findings[:_MAX_LISTED]]
-    table = Table(_FINDINGS, rows, len(view.findings), _MAX_TEXT, more=("finding", _MORE), key="findings")
+    more = ("finding", _MORE)
+    table = Table(_FINDINGS, rows, len(view.findings), _MAX_TEXT, more=more, key="findings", is_stacked=True)
     return Section("graph-findings", "cg", title="What did not replay, and why", blocks=(table,)) if rows else None
 
 
@@ -183,7 +184,7 @@ def _finding(found: FindingView) -> Row:
     function = (*_marked(found.function, found.hue), " ", kind)
     change = tuple(Text(line, "paragraph", css="cg-change") for line in found.change.splitlines())
     saves = units.plural(found.num_launches, "launch") if found.num_launches else ""
-    return Row((units.count(found.count), function, why, place, found.advice, change, saves))
+    return Row((function, units.count(found.count), saves, why, place, found.advice, change))
 
 
 def _functions(view: GraphsView) -> Section | None:

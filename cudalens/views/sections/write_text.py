@@ -14,6 +14,8 @@ from cudalens.views.sections.clean_text import clean_lines
 from cudalens.views.sections.model import parts_of
 
 WIDTH: Final = 100
+#: Of what is below a row that begins with a name.
+_INDENT: Final = 2
 _MAX_BELOW: Final = 320
 _MAX_NOTE: Final = 1000
 
@@ -35,10 +37,11 @@ def aligned(columns: Sequence[model.Column], rows: Sequence[model.Row], *, has_h
     cells = [list(_table_lines(columns, row)) for row in rows]
     widths = [max(map(len, texts)) for texts in zip(heads, *(line for lines in cells for line in lines), strict=True)]
     is_left = [column.align == "left" for column in shown]
+    has_number_first = len(widths) > 1 and not is_left[0]
     body = []
     for row, lines in zip(rows, cells, strict=True):
         body += [_line(texts, widths, is_left) for texts in lines]
-        body += _below(columns, row, widths[0] + 2 if len(widths) > 1 else 2)
+        body += _below(columns, row, widths[0] + 2 if has_number_first else _INDENT)
     head = _line(heads, widths, is_left)
     rule = "─" * max(len(head), *(len(_line(texts, widths, is_left)) for lines in cells for texts in lines), 0)
     return [head, rule, *body] if has_heads else body

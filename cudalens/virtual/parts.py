@@ -26,6 +26,7 @@ from cudalens.virtual.dispatch.modes import ThreadModes
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.shapes import host as shapes_on_host
+from cudalens.virtual.shapes import saving
 from cudalens.virtual.tensors import attributes, device_arguments, storages
 from cudalens.virtual.tensors.device_arguments import FunctionMode
 from cudalens.virtual.torch_cuda import (
@@ -64,6 +65,7 @@ INSTALL: Final[Sequence[Part]] = (
     device_arguments.install_spellings,
     storages.install,
     shapes_on_host.install,
+    saving.install,
     fused_layers.install,
     attention.install,
     fused_layers.install_rms_norm,

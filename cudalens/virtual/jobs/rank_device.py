@@ -26,6 +26,7 @@ from cudalens.virtual.jobs.rank_numbers import RankReads
 from cudalens.virtual.jobs.rank_reads import RankReader, note_uneven_parts
 from cudalens.virtual.jobs.reducer import Reducer, ReducerLogger, broadcast_coalesced, refuse_hook
 from cudalens.virtual.patching import Patches, when_imported
+from cudalens.virtual.shapes.reading import Defaults
 
 if TYPE_CHECKING:
     from cudalens.virtual.gpus import Gpus
@@ -78,8 +79,7 @@ class RankDevice(context.device):
         cluster: The GPUs of the job.
         rank: The rank.
         mailbox: The objects that ranks sent which ran before.
-        default: The number that the program reads for unknown values.
-        default_count: The number of results of operators whose size depends on values.
+        defaults: What the program reads for unknown values, of a rank without values.
         meeting: Where the processes of ranks with values meet: collectives are then those of gloo. None for a rank
             without values.
         alloc_conf: Text as in PYTORCH_CUDA_ALLOC_CONF.
@@ -96,13 +96,13 @@ class RankDevice(context.device):
         rank: int,
         *,
         mailbox: Mailbox | None = None,
-        default: float | None = None,
-        default_count: int | None = None,
+        defaults: Defaults | None = None,
         meeting: Meeting | None = None,
         alloc_conf: str | None = None,
     ) -> None:
-        spec, values = cluster.spec, meeting is not None
-        super().__init__(spec, values=values, default=default, default_count=default_count, alloc_conf=alloc_conf)
+        super().__init__(cluster.spec, values=meeting is not None, alloc_conf=alloc_conf)
+        if defaults is not None:
+            self.defaults = defaults
         self._meeting = meeting
         self.num_devices = cluster.gpus_per_node
         self._cluster, self._rank, self._mailbox = cluster, rank, mailbox or Mailbox()

@@ -328,13 +328,14 @@ def _noting(original: Callable[..., Any], communicator: Communicator) -> Callabl
         options = next((value for value in (*args, *kwargs.values()) if hasattr(value, "reduceOp")), None)
         if options is None:
             return original(group, *args, **kwargs)
+        communicator.is_called = True
         communicator.reduction = str(getattr(options.reduceOp, "op", options.reduceOp)).rpartition(".")[2].lower()
         if communicator.averages_itself and communicator.reduction == AVERAGE:
             options.reduceOp = dist.ReduceOp.SUM
         try:
             return original(group, *args, **kwargs)
         finally:
-            communicator.reduction = "sum"  # that of collectives which torch's C++ starts
+            communicator.is_called, communicator.reduction = False, "sum"  # as of collectives that torch's C++ starts
 
     return start
 

@@ -3,7 +3,8 @@
 As with NCCL on real GPUs, that stream waits for the current stream, and later work waits for nothing until
 ``Work.wait()`` makes the then current stream wait. The backend (gloo) computes the values on the tensors in place.
 Without ``async_op`` a collective runs on the current stream, and so does a collective that torch's C++ starts
-internally (DistributedDataParallel), because its waits cannot be observed.
+internally (DistributedDataParallel), because its waits cannot be observed; in a job of many ranks, `Communicator` runs
+these beside the backward pass, until their results are used.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from torch.nn.parallel import DistributedDataParallel
 import cudalens
 from cudalens.errors import VirtualDeviceError
 from tests.unit.virtual.jobs.gloo_ranks import gloo_results
+from tests.unit.virtual.jobs.programs_of_ranks import start
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="jobs with values fork")
 
@@ -308,6 +309,31 @@ def test_an_error_of_a_rank_is_raised_with_the_rank_and_its_lines():
 def test_a_process_that_ends_is_named():
     with pytest.raises(VirtualDeviceError, match="the process of rank 1 ended"):
         cudalens.virtual.job(lambda: os.environ["RANK"] == "1" and os._exit(3), "h100x2", values=True)
+
+
+@pytest.mark.parametrize("is_view", [False, True])
+def test_data_parallel_steps_take_the_same_time_with_values(is_view):
+    def program():
+        start()
+        model = nn.Sequential(*[nn.Linear(1024, 1024, device="cuda") for _ in range(3)])
+        model = DistributedDataParallel(model, bucket_cap_mb=4, gradient_as_bucket_view=is_view)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(4):
+            model(torch.randn(1024, 1024, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    jobs = [cudalens.virtual.job(program, "h100x2", values=values) for values in (False, True)]
+    kernels = []
+    for job in jobs:
+        events = job[1].events
+        of_step = events[(events["cat"] == "kernel") & (events["step"] == 2)].sort_values("ts")
+        is_nccl = of_step["name"].str.contains("nccl")
+        assert is_nccl.sum() >= 3
+        assert not set(of_step["stream"][is_nccl]) & set(of_step["stream"][~is_nccl])
+        kernels.append(of_step["name"].tolist())
+    assert jobs[0].step_ns == pytest.approx(jobs[1].step_ns, rel=0.02)
+    assert kernels[0] == kernels[1]
 
 
 def test_what_a_job_with_values_cannot_do_is_refused():

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from cudalens.virtual.capture import graph_backend
+from cudalens.virtual.compiled import fake_tensors
 from cudalens.virtual.compiled import session as compiled
 from cudalens.virtual.dispatch import (
     amp,
@@ -82,4 +83,5 @@ INSTALL: Final[Sequence[Part]] = (
     triton_kernels.install,
     refusals.install,
     compiled.install,
+    fake_tensors.install_methods,
 )

@@ -22,7 +22,9 @@ from cudalens.virtual.shapes.storage import NO_VALUES_KEY
 
 _LOAD: Final = (
     "torch.load at {place} reads {path!r}, which torch.save at {saved} did not write, because this virtual device "
-    "computes no values (values=False). Leave both lines out, or compute values (values=True) with a smaller program."
+    "computes no values (values=False). Leave both lines out, or compute values (values=True) with a smaller program. "
+    "The ranks of a job run one after the other, and a rank may find what one before it has left: run_ranks=[0] runs "
+    "only the first."
 )
 
 

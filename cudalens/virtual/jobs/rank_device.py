@@ -9,7 +9,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -181,7 +181,7 @@ class RankDevice(context.device):
                 kwargs["timeout"] = timeout
             is_local = kwargs.get("use_local_synchronization", False)
             members = range(num_ranks) if ranks is None else ranks
-            with nullcontext() if is_local else self._joining("new_group", members):
+            with self._joining("new_group", members, _local_name(members) if is_local else ""):
                 group = new(ranks, backend=backend, **kwargs)
             communicator.add_group(members, group)
             if hasattr(group, "group_name"):
@@ -209,14 +209,19 @@ class RankDevice(context.device):
                     patches.set(owner, name, function)
 
     @contextmanager
-    def _joining(self, function: str, ranks: Sequence[int]) -> Iterator[None]:
-        """Note that the rank waits for all others to create a process group."""
-        self.joined.append(GroupCall(tuple(sorted(ranks)), f"{function} at {program_line()}"))
+    def _joining(self, function: str, ranks: Sequence[int], name: str = "") -> Iterator[None]:
+        """Note that the rank waits for all others to create a process group, or with a name only for its members."""
+        self.joined.append(GroupCall(tuple(sorted(ranks)), f"{function} at {program_line()}", name))
         if self._meeting is not None:
             self._meeting.report("joins", self.joined[-1])
         yield
         if self._meeting is not None:
             self._meeting.report("joined", None)
+
+
+def _local_name(ranks: Sequence[int]) -> str:
+    """Return the name of a group that only its members make."""
+    return str(dist.distributed_c10d._process_group_name(sorted(ranks), use_hashed_name=True))
 
 
 def _world() -> Any:

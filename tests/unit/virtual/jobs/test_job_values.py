@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -85,6 +86,13 @@ def data_parallel_with_accumulation(device, rank):
     with model.no_sync():
         model(batch(device, 100 + rank)).square().mean().backward()
     return train(model, optimizer, device, rank)
+
+
+def data_parallel_with_a_hook(device, rank):
+    model = DistributedDataParallel(model_on(device))
+    state = powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=2, min_compression_rate=0.5)
+    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    return train(model, torch.optim.SGD(model.parameters(), lr=0.1), device, rank, steps=5)
 
 
 def zero_optimizer(device, rank):
@@ -250,6 +258,7 @@ def objects(device, rank):
 PROGRAMS = [
     data_parallel,
     data_parallel_with_accumulation,
+    data_parallel_with_a_hook,
     zero_optimizer,
     sharded,
     sharded_and_clipped,

@@ -155,6 +155,7 @@ class Communicator:
         names: The number of each process group of this rank, by its name.
         started_at: The line at which the program made its first process group; "" before.
         reduction: How the last collective of a process group combined elements.
+        divides: Whether the collective that starts is a mean, which is computed as a sum and a division.
         is_called: Whether Python code is starting an all_reduce; those of DistributedDataParallel start in C++.
     """
 
@@ -172,7 +173,7 @@ class Communicator:
         self.every_group: list[tuple[int, ...]] = []
         self.names: dict[str, int] = {}
         self.started_at = ""
-        self.reduction, self.is_called = "sum", False
+        self.reduction, self.divides, self.is_called = "sum", False, False
         self._announced: Collective | None = None
         self._numbers: Counter[Any] = Counter()
         self._streams: dict[tuple[int, int], Stream] = {}
@@ -246,7 +247,7 @@ class Communicator:
             return out
         if func.namespace != "_c10d_functional":
             out = func(*args, **kwargs)
-            if self.reduction == AVERAGE and any(argument.name == "reduce_op" for argument in func._schema.arguments):
+            if self.divides and any(argument.name == "reduce_op" for argument in func._schema.arguments):
                 torch.distributed.Work.unbox(out[-1] if isinstance(out, list | tuple) else out).wait()
                 self._divide(func, args, args[0])
             return out

@@ -39,6 +39,10 @@ _BACKEND: Final = (
     "a job on virtual GPUs has no backend {backend!r}: its collectives are modelled as NCCL's. Use "
     "init_process_group('nccl')."
 )
+_PREMULTIPLIED: Final = (
+    "ReduceOp.PREMUL_SUM at {line} is of NCCL, and gloo computes the values of this job. Use ReduceOp.SUM and multiply "
+    "before it (FSDP2: leave out set_gradient_divide_factor), or run the job without values."
+)
 _NVSHMEM: Final = (
     "{name} needs NVSHMEM or symmetric memory, which kernels write across GPUs; a job on virtual GPUs models "
     "collectives of process groups only. Use torch.distributed's collectives."
@@ -125,6 +129,7 @@ class RankDevice(context.device):
             note_uneven_parts(patches, reader)
         _replace_barriers(patches, gpus.communicator, has_values=self.values)
         _note_reductions(patches, gpus.communicator)
+        _accept_bfloat16_hooks(patches)
         _refuse_symmetric_memory(patches)
         _refuse_processes(patches)
         _use_plain_random_numbers(patches)
@@ -315,8 +320,18 @@ def _expect_full_batches(patches: Patches, shapes: Shapes) -> None:
     patches.set(kind, "forward", staticmethod(forward))
 
 
+#: Methods of a process group whose means gloo computes: it writes their results when the program waits.
+_MEANS_OF_GLOO: Final = ("reduce_scatter_single", "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced")
+
 #: Methods of a process group that combine elements.
-_REDUCING: Final = ("allreduce", "allreduce_coalesced", "reduce", "reduce_scatter", "_reduce_scatter_base")
+_REDUCING: Final = (
+    "allreduce",
+    "allreduce_coalesced",
+    "reduce",
+    "reduce_scatter",
+    "_reduce_scatter_base",
+    *_MEANS_OF_GLOO,
+)
 
 
 def _note_reductions(patches: Patches, communicator: Communicator) -> None:
@@ -328,21 +343,43 @@ def _note_reductions(patches: Patches, communicator: Communicator) -> None:
 
 
 def _noting(original: Callable[..., Any], communicator: Communicator) -> Callable[..., Any]:
+    is_divided = original.__name__ not in _MEANS_OF_GLOO
+
     @functools.wraps(original)
     def start(group: Any, *args: Any, **kwargs: Any) -> Any:
         options = next((value for value in (*args, *kwargs.values()) if hasattr(value, "reduceOp")), None)
         if options is None:
             return original(group, *args, **kwargs)
-        communicator.is_called = True
         communicator.reduction = str(getattr(options.reduceOp, "op", options.reduceOp)).rpartition(".")[2].lower()
-        if communicator.averages_itself and communicator.reduction == AVERAGE:
+        if communicator.averages_itself and communicator.reduction == "premul_sum":
+            raise VirtualDeviceError(_PREMULTIPLIED.format(line=program_line()))
+        communicator.divides = is_divided and communicator.averages_itself and communicator.reduction == AVERAGE
+        if communicator.divides:
             options.reduceOp = dist.ReduceOp.SUM
+        communicator.is_called = True
         try:
             return original(group, *args, **kwargs)
         finally:
-            communicator.is_called, communicator.reduction = False, "sum"  # as of collectives that torch's C++ starts
+            communicator.is_called = communicator.divides = False
+            communicator.reduction = "sum"  # as of collectives that torch's C++ starts
 
     return start
+
+
+def _accept_bfloat16_hooks(patches: Patches) -> None:
+    """Let DistributedDataParallel have hooks in bfloat16, for which it asks whether the build of torch has NCCL."""
+    kind: Any = torch.nn.parallel.DistributedDataParallel
+    original = kind._check_comm_hook
+
+    @functools.wraps(original)
+    def check(module: Any, hook: Callable[..., Any]) -> None:
+        try:
+            original(module, hook)
+        except TypeError as error:
+            if "NCCL" not in str(error):
+                raise
+
+    patches.set(kind, "_check_comm_hook", check)
 
 
 def _refuse_symmetric_memory(patches: Patches) -> None:

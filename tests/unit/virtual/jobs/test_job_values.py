@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -318,6 +318,29 @@ def test_an_error_of_a_rank_is_raised_with_the_rank_and_its_lines():
 def test_a_process_that_ends_is_named():
     with pytest.raises(VirtualDeviceError, match="the process of rank 1 ended"):
         cudalens.virtual.job(lambda: os.environ["RANK"] == "1" and os._exit(3), "h100x2", values=True)
+
+
+def test_a_hook_in_bfloat16_sums_rounded_gradients():
+    def program():
+        start()
+        model = DistributedDataParallel(nn.Linear(4, 1, bias=False, device="cuda"))
+        model.register_comm_hook(None, default_hooks.bf16_compress_hook)
+        model(torch.full((1, 4), 1 + 2**-12, device="cuda")).sum().backward()
+        return model.module.weight.grad
+
+    for gradient in cudalens.virtual.job(program, "h100x2", values=True).results.values():
+        assert gradient.tolist() == [[1.0] * 4]
+
+
+def test_a_mean_of_reduce_scatter_tensor():
+    def program():
+        start()
+        x = torch.arange(4.0, device="cuda") * (dist.get_rank() + 1)
+        dist.reduce_scatter_tensor(part := torch.empty(2, device="cuda"), x, op=dist.ReduceOp.AVG)
+        return part
+
+    results = cudalens.virtual.job(program, "h100x2", values=True).results
+    assert [results[rank].tolist() for rank in range(2)] == [[0.0, 1.5], [3.0, 4.5]]
 
 
 @pytest.mark.parametrize("is_view", [False, True])

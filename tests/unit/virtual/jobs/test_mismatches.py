@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.distributed import _symmetric_memory as symmetric_memory
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils import cpp_extension
 
@@ -175,6 +178,33 @@ def test_objects_from_different_ranks(values):
     line = line_of(root_of_objects, "broadcast_object_list")
     assert "1 of the process group of ranks 0, 1 differs in its root: rank " in message
     assert len(re.findall(rf"{HERE}:{line} calls broadcast\w*\(.*?root ", message)) == 2
+
+
+def test_reductions_of_reduce_scatter_tensor_differ(values):
+    def program():
+        rank, _ = begin()
+        op = dist.ReduceOp.MAX if rank else dist.ReduceOp.SUM
+        dist.reduce_scatter_tensor(torch.ones(2, device="cuda"), torch.ones(4, device="cuda"), op=op)
+
+    message = message_of(program, values=values)
+    assert "differs in its reduction: " in message
+    assert "calls reduce_scatter(4 x Float, sum)" in message
+    assert "calls reduce_scatter(4 x Float, max)" in message
+
+
+@needs_fork
+def test_a_reduction_of_nccl_alone_needs_no_values():
+    def program():
+        begin()
+        mesh = init_device_mesh("cuda", (2,))
+        model = fully_shard(nn.Linear(8, 8, device="cuda"), mesh=mesh)
+        model.set_gradient_divide_factor(3.0)
+        model(torch.ones(2, 8, device="cuda")).sum().backward()
+
+    assert len(cudalens.virtual.job(program, "h100x2").ran) == 2
+    assert f"ReduceOp.PREMUL_SUM at {HERE}:{line_of(program, 'backward()')} is of NCCL" in message_of(
+        program, values=True
+    )
 
 
 def test_a_barrier_is_named(values):

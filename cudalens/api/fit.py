@@ -10,6 +10,7 @@ import pandas as pd
 from cudalens.errors import VirtualDeviceError
 from cudalens.views.memory import fit_section
 from cudalens.views.sections.shown import Shown
+from cudalens.views.sections.unknown_values import DEFAULT, UnknownValues
 
 if TYPE_CHECKING:
     from cudalens.gpus.registry import DeviceSpec
@@ -31,17 +32,13 @@ class Fit(Shown):
         changes: A row for each device on which it does not fit and each change: ``device``, ``change``,
             ``saves_bytes``, ``total_bytes``, ``fits``, ``step_ns``, and ``error`` where the program fails with it.
         read_at: The program's lines that read a value that is not known, each as place and text; they got `default`.
+        unwritten: By path, place and text of the line that would have written unknown values to a file.
     """
 
-    def __init__(
-        self,
-        devices: pd.DataFrame,
-        changes: pd.DataFrame,
-        read_at: Sequence[tuple[str, str]] = (),
-        default: float = 0.0,
-    ) -> None:
-        self.devices, self.changes, self.read_at = devices, changes, list(read_at)
-        super().__init__(fit_section.section(devices, changes, self.read_at, default))
+    def __init__(self, devices: pd.DataFrame, changes: pd.DataFrame, unknown: UnknownValues) -> None:
+        self.devices, self.changes = devices, changes
+        self.read_at, self.unwritten = unknown.read_at, unknown.unwritten
+        super().__init__(fit_section.section(devices, changes, unknown))
 
 
 def fit(
@@ -49,7 +46,7 @@ def fit(
     devices: Sequence[str | DeviceSpec] = _DEVICES,
     batch: int = 1,
     *,
-    default: float | None = 0.0,
+    default: float | None = DEFAULT,
     default_count: int | None = None,
 ) -> Fit:
     """Find out whether a program fits on GPUs, without a GPU and without computing values.
@@ -81,7 +78,7 @@ def fit(
         batch: The batch size to report.
         default: The number that the program reads where a value is unknown, such as ``loss.item()``; the result names
             these lines. Values are taken as finite: ``torch.isfinite(loss)`` is true. None raises an error that names
-            the line.
+            the line. Files with values (`torch.save`) are not written, and the result names them too.
         default_count: The number of results of operators whose size depends on values (``nonzero``).
 
     Raises:
@@ -92,6 +89,7 @@ def fit(
     from cudalens.gpus.registry import parse_device
     from cudalens.virtual import active
     from cudalens.virtual.fit.runs import Program, quick_collections
+    from cudalens.virtual.shapes.reading import Defaults
 
     if batch < 1 or not devices:
         raise ValueError(f"fit() needs a batch of at least 1 and a device; got batch={batch!r}, devices={devices!r}.")
@@ -100,7 +98,8 @@ def fit(
             "fit() enables its own virtual devices, and one is active. Leave its block first (in a notebook: "
             "%cudadevice off)."
         )
-    program = Program(step, default, default_count)
+    defaults = Defaults(default, default_count, skips_files=True)
+    program = Program(step, defaults)
     specs = [parse_device(device)[0] for device in devices]
     with quick_collections():
         reports = [_report(program, spec, batch) for spec in specs]
@@ -108,7 +107,8 @@ def fit(
     columns = ["device", "change", "saves_bytes", "total_bytes", "fits", "step_ns", "error"]
     rows = [{key: value for key, value in row.items() if key not in ("spec", "run")} for row in reports]
     frame = pd.DataFrame(rows).astype({"largest_batch": "Int64"})
-    return Fit(frame, pd.DataFrame(changes, columns=columns), list(program.read_at), default or 0.0)
+    unknown = UnknownValues(default or DEFAULT, list(defaults.read_at), dict(defaults.unwritten))
+    return Fit(frame, pd.DataFrame(changes, columns=columns), unknown)
 
 
 def _report(program: Program, spec: DeviceSpec, batch: int) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from cudalens.gpus.registry import DeviceSpec, parse_device
 from cudalens.views.ranks.section import RanksSummary, SimulatedFacts, simulated_section
 from cudalens.views.sections.clean_text import clean
 from cudalens.views.sections.shown import Shown, write_page
+from cudalens.views.sections.unknown_values import DEFAULT, UnknownValues
 from cudalens.virtual import context
 from cudalens.virtual.fit.runs import quick_collections
 from cudalens.virtual.jobs.exchanges import Mailbox
@@ -32,6 +33,7 @@ from cudalens.virtual.jobs.rank_run import RankRun, check_groups, programs_of, r
 from cudalens.virtual.jobs.retiming import facts_of_copy
 from cudalens.virtual.jobs.schedule import JobPrograms, RankSpeed, RankTimes, simulate
 from cudalens.virtual.jobs.topology import GPUS_PER_NODE, Cluster, Network, network_of
+from cudalens.virtual.shapes.reading import Defaults
 
 #: Most GPUs of a job.
 MAX_GPUS: Final = 16_384
@@ -46,6 +48,7 @@ class Job(Ranks):
         cluster: The GPUs and their network.
         ran: The ranks whose program ran; the others do the same as one of them.
         note: Why these; empty if all ran.
+        unknown: What the program did with values that were not computed.
         results: By rank, what the program returned, of a job with values; otherwise empty.
         memory: A row for each rank: ``rank``, ``allocated_bytes``, ``reserved_bytes`` and ``total_bytes`` at its peak
             (the total has the CUDA context), ``capacity_bytes``, ``fits``.
@@ -63,6 +66,7 @@ class Job(Ranks):
     cluster: Cluster
     ran: tuple[int, ...]
     note: str
+    unknown: UnknownValues
     results: Mapping[int, Any]
     memory: pd.DataFrame
     losses: pd.DataFrame
@@ -98,6 +102,7 @@ class Job(Ranks):
             self.note,
             tuple(self.losses.sort_values("loss_ns", ascending=False).itertuples(index=False, name=None)),
             self.parts.copies,
+            self.unknown,
         )
 
     def summary(self) -> JobSummary:
@@ -112,6 +117,16 @@ class Job(Ranks):
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         shown = self.summary()
         return {"text/plain": str(shown), "text/html": shown._repr_html_()}
+
+    @property
+    def read_at(self) -> list[tuple[str, str]]:
+        """The program's lines that read a value that is not known, each as place and text; they got `default`."""
+        return self.unknown.read_at
+
+    @property
+    def unwritten(self) -> Mapping[str, tuple[str, str]]:
+        """By path, place and text of the line that would have written unknown values to a file."""
+        return self.unknown.unwritten
 
     @property
     def fits(self) -> bool:
@@ -133,7 +148,7 @@ def job(
     *,
     values: bool = False,
     network: str | Network | None = None,
-    default: float | None = None,
+    default: float | None = DEFAULT,
     default_count: int | None = None,
     run_ranks: Literal["auto", "all"] | Iterable[int] = "auto",
     slow_gpus: Mapping[int, float] | None = None,
@@ -160,8 +175,9 @@ def job(
             that do the same run once.
         network: The links between nodes: a name in ``cudalens.virtual.jobs.topology.NETWORKS``, or a `Network`; by
             default that of the GPU's usual systems.
-        default: The number that the program reads where a value is unknown, such as ``loss.item()``; None raises an
-            error that names the line.
+        default: The number that the program reads where a value is unknown, such as ``loss.item()``; the result names
+            these lines. Values are taken as finite: ``torch.isfinite(loss)`` is true. None raises an error that names
+            the line. Files with values (`torch.save`) are not written, and the result names them too.
         default_count: The number of results of operators whose size depends on values (``nonzero``).
         run_ranks: Which ranks run: "auto", "all", or these, of which each stands for the ranks after it up to the
             next. "auto" runs rank 0, and one rank of those that do something else: at another position in groups whose
@@ -185,14 +201,14 @@ def job(
     check_no_device("job()")
     import_modules()
     if values:
-        if default is not None or default_count is not None:
+        if default or default_count is not None:
             raise ValueError("default and default_count are for a job without values; this one has values=True.")
         return _job_with_values(name, cluster, function, speeds)
     records: dict[int, RankRecord] = {}
-    mailbox = Mailbox()
+    mailbox, defaults = Mailbox(), Defaults(default, default_count, skips_files=True)
 
     def run(rank: int) -> RankRun:
-        records[rank] = RankRecord(cluster, rank, mailbox=mailbox, default=default, default_count=default_count)
+        records[rank] = RankRecord(cluster, rank, mailbox=mailbox, defaults=defaults)
         return records[rank].run(function)
 
     with quick_collections():
@@ -202,6 +218,7 @@ def job(
     times = simulate(programs, speeds)
     build = {rank: record.build for rank, record in records.items()}
     made = _assemble(programs, _JobTraces(name, programs, times, runs, build), runs, note)
+    made.unknown = UnknownValues(default or DEFAULT, list(defaults.read_at), dict(defaults.unwritten))
     made.losses = _losses(programs, times, runs, speeds)
     return made
 
@@ -305,7 +322,7 @@ def _assemble(programs: JobPrograms, source: _JobTraces, runs: Mapping[int, Rank
     made = Job.of_source(source, infos, name=source.name, frames={})
     assert isinstance(made, Job)
     made.cluster, made.ran = programs.cluster, tuple(sorted(runs))
-    made.note, made.results = note, {}
+    made.note, made.results, made.unknown = note, {}, UnknownValues()
     made.parts = JobParts(programs, reductions)
     made.memory = _memory(programs, runs)
     made.step_ns = round(step_ns(programs, runs, source.times))

@@ -12,6 +12,7 @@ from cudalens.api.job import check_no_device, job, make_cluster
 from cudalens.gpus.registry import DeviceSpec
 from cudalens.views.ranks.section import plan_section
 from cudalens.views.sections.shown import Shown
+from cudalens.views.sections.unknown_values import DEFAULT, UnknownValues
 from cudalens.virtual.jobs.topology import Network
 
 _SECONDS_PER_HOUR: Final = 3600
@@ -26,11 +27,13 @@ class Plan(Shown):
             ``step_low_ns``, ``step_high_ns``; ``exposed_pct``, the share of a step in which GPUs only communicate or
             wait; ``total_bytes`` of the rank with most memory, ``capacity_bytes``, ``fits``; ``gpu_seconds`` and
             ``cost`` of a step (missing without a price); ``error``, why a layout cannot run.
+        read_at: The program's lines that read a value that is not known, each as place and text; they got `default`.
+        unwritten: By path, place and text of the line that would have written unknown values to a file.
     """
 
-    def __init__(self, layouts: pd.DataFrame, arguments: list[str], gpus: str) -> None:
-        self.layouts = layouts
-        super().__init__(plan_section(layouts, arguments, gpus))
+    def __init__(self, layouts: pd.DataFrame, arguments: list[str], gpus: str, unknown: UnknownValues) -> None:
+        self.layouts, self.read_at, self.unwritten = layouts, unknown.read_at, unknown.unwritten
+        super().__init__(plan_section(layouts, arguments, gpus, unknown))
 
 
 def plan(
@@ -41,7 +44,7 @@ def plan(
     layouts: Iterable[Mapping[str, int]] | None = None,
     network: str | Network | None = None,
     price_per_gpu_hour: float | None = None,
-    default: float | None = None,
+    default: float | None = DEFAULT,
 ) -> Plan:
     """Run a program with each layout on many virtual GPUs, and compare time, memory and cost of a step.
 
@@ -55,7 +58,7 @@ def plan(
         layouts: The sizes to compare; by default all whose product is the number of GPUs.
         network: The links between nodes, as of `cudalens.virtual.job`.
         price_per_gpu_hour: The price of a GPU for an hour, for the cost of a step.
-        default: The number that the program reads for unknown values.
+        default: The number that the program reads for unknown values, as of `cudalens.virtual.job`.
 
     Raises:
         ValueError: `function` takes no sizes, there is no layout or one without the sizes of `function`, the GPUs
@@ -75,9 +78,10 @@ def plan(
     for layout in chosen:
         if set(layout) != set(names):
             raise ValueError(f"plan() got the layout {layout}; expected sizes of {', '.join(names)}.")
-    rows = []
+    rows, unknown = [], UnknownValues(default or DEFAULT)
     for layout in chosen:
-        row = dict(layout) | _measure(function, layout, gpus, nodes, network, default)
+        figures, found = _measure(function, layout, gpus, nodes, network, default)
+        row, unknown = dict(layout) | figures, unknown.merge(found)
         row["gpu_seconds"] = row["cost"] = None
         if row["error"] is None:
             row["gpu_seconds"] = seconds = row["step_ns"] / _NS * num_gpus
@@ -87,7 +91,7 @@ def plan(
     frame = pd.DataFrame(rows)
     order = frame.assign(worse=~frame["fits"].astype(bool)).sort_values(["worse", "step_ns"], kind="stable")
     label = gpus if isinstance(gpus, str) else gpus.key
-    return Plan(order.drop(columns="worse").reset_index(drop=True), names, label)
+    return Plan(order.drop(columns="worse").reset_index(drop=True), names, label, unknown)
 
 
 def _names_of_sizes(function: Callable[..., object]) -> list[str]:
@@ -116,8 +120,8 @@ def _measure(
     nodes: int | None,
     network: str | Network | None,
     default: float | None,
-) -> dict[str, Any]:
-    """Return the figures of a layout; those of one that cannot run are missing."""
+) -> tuple[dict[str, Any], UnknownValues]:
+    """Return the figures of a layout, and what it did with unknown values; those of one that cannot run are missing."""
     from cudalens.views.ranks.section import exposed_share
 
     text = " x ".join(f"{name} {size}" for name, size in layout.items())
@@ -125,9 +129,10 @@ def _measure(
         made = job(lambda: function(**layout), gpus, nodes, network=network, default=default, name=text)
     except Exception as error:
         empty = dict.fromkeys(("step_ns", "step_low_ns", "step_high_ns", "exposed_pct", "total_bytes"))
-        return empty | {"capacity_bytes": None, "fits": False, "error": f"{type(error).__name__}: {error}"}
+        why = {"capacity_bytes": None, "fits": False, "error": f"{type(error).__name__}: {error}"}
+        return empty | why, UnknownValues()
     exposed = exposed_share(made)
-    return {
+    figures = {
         "step_ns": made.step_ns,
         "step_low_ns": made.step_low_ns,
         "step_high_ns": made.step_high_ns,
@@ -137,3 +142,4 @@ def _measure(
         "fits": made.fits,
         "error": None,
     }
+    return figures, made.unknown

@@ -26,6 +26,7 @@ from cudalens.virtual.jobs.rank_run import RankRun
 from cudalens.virtual.jobs.retiming import retimed
 from cudalens.virtual.jobs.schedule import RankTimes
 from cudalens.virtual.jobs.topology import Cluster
+from cudalens.virtual.shapes.reading import Defaults
 
 if TYPE_CHECKING:
     from cudalens.virtual.profile.recorder import Cut
@@ -62,8 +63,7 @@ class RankRecord:
         cluster: The GPUs of the job.
         rank: The rank.
         mailbox: The objects that ranks sent which ran before; of ranks without values.
-        default: The number that the program reads for unknown values.
-        default_count: The number of results of operators whose size depends on values.
+        defaults: What the program reads for unknown values, of ranks without values.
         meeting: Where the processes of ranks with values meet; None for a rank without values.
     """
 
@@ -73,14 +73,11 @@ class RankRecord:
         rank: int,
         *,
         mailbox: Mailbox | None = None,
-        default: float | None = None,
-        default_count: int | None = None,
+        defaults: Defaults | None = None,
         meeting: Meeting | None = None,
     ) -> None:
         unlimited = replace(cluster, spec=cluster.spec.replace(total_memory_bytes=_UNLIMITED_BYTES))
-        self._device = RankDevice(
-            unlimited, rank, mailbox=mailbox, default=default, default_count=default_count, meeting=meeting
-        )
+        self._device = RankDevice(unlimited, rank, mailbox=mailbox, defaults=defaults, meeting=meeting)
         self._cluster, self._rank = cluster, rank
         self.recorder = Recorder(ProfilerOptions(memory=True), metrics=False, syncs=False)
 

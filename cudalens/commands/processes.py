@@ -201,7 +201,7 @@ def add_job(verbs: arguments.Verbs) -> None:
     parser.add_argument("--gpus", default="h100x8", help="the GPU and the number of all of them (h100x8)")
     parser.add_argument("--nodes", type=int, help="the number of nodes; by default one for each 8 GPUs")
     parser.add_argument("--network", help="the links between nodes: ndr400, hdr200, edr50, ethernet")
-    parser.add_argument("--default", type=float, help="the number that the script reads for unknown values")
+    parser.add_argument("--default", type=float, help="the number that the script reads for unknown values (0)")
     parser.add_argument("--values", action="store_true", help="compute values, on at most 8 ranks, each in a process")
     arguments.add_page(parser, "the view")
     parser.set_defaults(run=run_job)
@@ -210,6 +210,7 @@ def add_job(verbs: arguments.Verbs) -> None:
 def run_job(options: argparse.Namespace) -> None:
     """Print the summary of the simulated job."""
     from cudalens.api.job import job, make_cluster
+    from cudalens.views.sections.unknown_values import DEFAULT
     from cudalens.virtual.jobs.followed_code import run_script
 
     output = None if options.output is None else arguments.target(options.output)
@@ -237,7 +238,7 @@ def run_job(options: argparse.Namespace) -> None:
         options.nodes,
         values=options.values,
         network=options.network,
-        default=options.default,
+        default=DEFAULT if options.default is None else options.default,
         name=script.stem,
     )
     arguments.show(found.summary())

@@ -95,7 +95,7 @@ class JobOptions(NoOptions):
         "--default",
         metavar="NUMBER",
         type=float,
-        help="What the program reads for unknown values, such as loss.item().",
+        help="What the program reads for unknown values, such as loss.item() (0).",
     )
 
 
@@ -215,10 +215,12 @@ on many virtual GPUs."""
     def _show_job(self, name: str, gpus: str, nodes: int | None, default: float | None, *, values: bool) -> None:
         """Run a function of the notebook as a job, and show the job."""
         from cudalens.api.job import job
+        from cudalens.views.sections.unknown_values import DEFAULT
 
         function = self.shell.user_ns.get(name)
         if not callable(function):
             raise UsageError(f"%cudadevice job: {name!r} is not a function of this notebook. Define what a rank runs.")
+        default = DEFAULT if default is None else default
         try:
             found = job(function, gpus, nodes, values=values, default=default, name=name)
         except (VirtualDeviceError, ValueError) as error:

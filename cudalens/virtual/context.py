@@ -72,6 +72,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         spec: The specification of the devices.
         num_devices: The number of devices.
         values: Whether values are computed.
+        defaults: What the program reads for unknown values, and where it has done so.
         measure_host: Whether real time between calls advances the virtual clock.
         gpus: Their state; None outside of the block.
         is_from_notebook: Whether a magic enabled it for the following cells.
@@ -96,7 +97,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         if values and (default is not None or default_count is not None):
             raise ValueError("default and default_count are for a device without values: pass values=False too.")
         self.measure_host = measure_host
-        self.values, self._defaults = values, Defaults(default, default_count)
+        self.values, self.defaults = values, Defaults(default, default_count)
         if calibration is None:
             self.spec, self.num_devices = parse_device(spec)
         elif isinstance(spec, str):
@@ -168,7 +169,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         ordinals = visible_ordinals(self.spec.key, self.num_devices)
         if not ordinals:
             warn_user(_HIDDEN.format(value=os.environ.get(CUDA_VARIABLE), label=self.label))
-        shapes = None if self.values else Shapes(self._defaults)
+        shapes = None if self.values else Shapes(self.defaults)
         self.gpus = Gpus(
             self.spec, len(ordinals), self._conf, ordinals=ordinals, shapes=shapes, measures_host=self.measure_host
         )

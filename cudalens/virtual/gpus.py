@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral
@@ -147,6 +147,9 @@ class Communicator(Protocol):
 
     def run_on_host(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a collective on tensors of the host."""
+
+    def wait_for_buckets(self, args: Iterable[Any]) -> None:
+        """Make the current stream wait for collectives of torch's C++ whose results an operator uses."""
 
 
 class Gpus:

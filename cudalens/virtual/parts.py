@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from cudalens.virtual.capture import graph_backend
+from cudalens.virtual.compiled import fake_tensors
 from cudalens.virtual.compiled import session as compiled
 from cudalens.virtual.dispatch import (
     amp,
@@ -26,6 +27,7 @@ from cudalens.virtual.dispatch.modes import ThreadModes
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.shapes import host as shapes_on_host
+from cudalens.virtual.shapes import saving
 from cudalens.virtual.tensors import attributes, device_arguments, storages
 from cudalens.virtual.tensors.device_arguments import FunctionMode
 from cudalens.virtual.torch_cuda import (
@@ -64,6 +66,7 @@ INSTALL: Final[Sequence[Part]] = (
     device_arguments.install_spellings,
     storages.install,
     shapes_on_host.install,
+    saving.install,
     fused_layers.install,
     attention.install,
     fused_layers.install_rms_norm,
@@ -80,4 +83,5 @@ INSTALL: Final[Sequence[Part]] = (
     triton_kernels.install,
     refusals.install,
     compiled.install,
+    fake_tensors.install_methods,
 )

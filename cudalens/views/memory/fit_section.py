@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.views.sections.model import Block, Column, Note, Row, Section, Table, Text
+from cudalens.views.sections.unknown_values import UnknownValues
 
 _CSS: Final = "cf"
 _NAME: Final = "fit"
-_MOST_LINES: Final = 3
 _CATEGORIES: Final = ("parameters", "gradients", "optimizer", "activations", "temporary", "cache", "context")
 
 
-def section(
-    devices: pd.DataFrame, changes: pd.DataFrame, read_at: Sequence[tuple[str, str]], default: float
-) -> Section:
+def section(devices: pd.DataFrame, changes: pd.DataFrame, unknown: UnknownValues) -> Section:
     """Return the answer, a table of the devices, one of the memory at the peak, one of the changes.
 
     Args:
         devices: As `Fit.devices`.
         changes: As `Fit.changes`.
-        read_at: Places and texts of the lines that read a value that is not known.
-        default: What they read.
+        unknown: What the program did with values that were not computed.
     """
     rows = devices.to_dict("records")
     blocks: list[Block] = [_answers(rows), _memory(rows)]
     if len(changes):
         blocks.append(_changes(changes.to_dict("records")))
-    if read_at:
-        blocks.append(Note(_assumption(read_at, default)))
+    blocks += map(Note, unknown.notes())
     blocks += [Note(stop) for stop in dict.fromkeys(_stop(row) for row in rows if row["stopped_by"])]
     blocks.append(
         Note("Simulated: no GPU was used. Times are predicted; their error is that of the kernels' families.")
@@ -61,17 +56,6 @@ def _up_to(row: dict[Any, Any]) -> str:
         return ""
     words = "at least up to" if row["stopped_by"] else "up to"
     return f" ({words} {units.count(int(row['largest_batch']))})"
-
-
-def _assumption(read_at: Sequence[tuple[str, str]], default: float) -> str:
-    """Return which lines read values that were not computed, and what they got."""
-    lines = [f"{units.short_place(place)} ({text})" if text else units.short_place(place) for place, text in read_at]
-    shown = ", ".join(lines[:_MOST_LINES])
-    more = f" and {units.plural(len(lines) - _MOST_LINES, 'other line')}" if len(lines) > _MOST_LINES else ""
-    return (
-        f"No values are computed: {shown}{more} got {default:g}. If the program takes another branch on a real GPU, "
-        "give the value before that line: cudalens.virtual.assume(tensor, value)."
-    )
 
 
 def _stop(row: dict[Any, Any]) -> str:

@@ -20,6 +20,7 @@ from cudalens.views.sections.clean_text import clean
 from cudalens.views.sections.markup import Node
 from cudalens.views.sections.model import Block, Column, Facts, Note, Picture, Row, Section, Table, Text
 from cudalens.views.sections.shown import Shown, write_page
+from cudalens.views.sections.unknown_values import UnknownValues
 
 _MAX_ROWS: Final = 40
 #: Slow steps whose timelines are in the page, folded.
@@ -407,6 +408,7 @@ class SimulatedFacts:
         losses: Of each planted slow part, the most expensive first: what it is, the rank or the node, the amount, and
             by how many ns a step is longer.
         copies: By rank, the ranks whose times are the same; ranks that are not the first of theirs are not in it.
+        unknown: What the program did with values that were not computed.
     """
 
     gpu: str
@@ -422,6 +424,7 @@ class SimulatedFacts:
     note: str
     losses: tuple[tuple[str, int | None, float, int], ...] = ()
     copies: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    unknown: UnknownValues = field(default_factory=UnknownValues)
 
 
 def simulated_section(ranks: Ranks, facts: SimulatedFacts, *, has_pictures: bool = True) -> Section:
@@ -438,6 +441,7 @@ def simulated_section(ranks: Ranks, facts: SimulatedFacts, *, has_pictures: bool
         rows.append(("slow parts", "; ".join(map(_loss_text, facts.losses[:_SHOWN_LOSSES]))))
     if facts.note:
         rows.append(("copies", facts.note))
+    rows += [("values", note) for note in facts.unknown.notes()]
     return replace(
         shown, verdict=simulated_verdict(ranks, facts), badge="simulated", blocks=(Facts(tuple(rows)), *shown.blocks)
     )
@@ -481,7 +485,7 @@ def exposed_share(ranks: Ranks) -> float | None:
 _MAX_ERROR: Final = 160
 
 
-def plan_section(layouts: pd.DataFrame, arguments: list[str], gpus: str) -> Section:
+def plan_section(layouts: pd.DataFrame, arguments: list[str], gpus: str, unknown: UnknownValues) -> Section:
     """Return the answer and a table of the layouts."""
     has_cost = bool(layouts["cost"].notna().any())
     columns = (
@@ -501,7 +505,7 @@ def plan_section(layouts: pd.DataFrame, arguments: list[str], gpus: str) -> Sect
         is_stacked=True,
     )
     errors = [f"{_name(row, arguments)}: {clean(str(row['error']))[:_MAX_ERROR]}" for row in rows if _failed(row)]
-    notes = [Note(text) for text in errors]
+    notes = [Note(text) for text in (*errors, *unknown.notes())]
     note = Note("Simulated: no GPU was used. Exposed: share of a step in which GPUs only communicate or wait.")
     return Section(
         "fit", "cf", verdict=plan_verdict(layouts, arguments, gpus), badge="simulated", blocks=(table, *notes, note)

@@ -18,8 +18,28 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudalens.device.modes import is_faking
 from cudalens.virtual.compiled.tracing import current_stack, hidden_device, is_tracing, set_stack, shown_device
-from cudalens.virtual.patching import Patches
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.patching import Patches, when_imported
 from cudalens.virtual.tensors.residency import place_of
+
+
+def install_methods(patches: Patches, gpus: Gpus) -> None:
+    """Replace methods of fake tensors that make their device current in C++, which has no CUDA.
+
+    DTensor finds the sizes of results with fake tensors on the device of its mesh: ``uniform_()`` copies there.
+    """
+
+    def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
+        return torch.ops.aten.copy_.default(self, src, non_blocking)
+
+    def contiguous(self: Any, *, memory_format: torch.memory_format = torch.contiguous_format) -> Any:
+        return torch.ops.aten.contiguous.default(self, memory_format=memory_format)
+
+    def replace(module: Any) -> None:
+        patches.set(module.FakeTensor, "copy_", copy_)
+        patches.set(module.FakeTensor, "contiguous", contiguous)
+
+    when_imported(patches, "torch._subclasses.fake_tensor", replace)
 
 
 def install(patches: Patches) -> None:

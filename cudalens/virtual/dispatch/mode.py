@@ -163,6 +163,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         plan = _plan(func)
         if plan.takes_time:
             self._machine.now_ns += self._host_op_ns
+        if self._gpus.communicator is not None and not plan.is_view:
+            self._gpus.communicator.wait_for_buckets((*args, *kwargs.values()))
         special = self._special.get(func)
         if special is not None:
             return special(func, args, kwargs)

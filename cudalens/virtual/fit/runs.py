@@ -21,6 +21,7 @@ from cudalens.gpus.registry import DeviceSpec
 from cudalens.virtual.context import device
 from cudalens.virtual.dispatch.mode import DispatchMode
 from cudalens.virtual.patching import Patches
+from cudalens.virtual.shapes.reading import Defaults
 from cudalens.virtual.tensors.residency import residence_of
 from cudalens.virtual.torch_cuda.stacks import is_library
 
@@ -76,17 +77,14 @@ class Program:
     Args:
         step: Takes the batch size, if it takes an argument. It makes the model and its data and runs a step, or returns
             a function that runs a step.
-        default: The number that it reads for unknown values.
-        default_count: The number of results of operators whose size depends on values.
+        defaults: What it reads for unknown values.
 
     Attributes:
         takes_batch: Whether it takes a batch size.
-        read_at: The user's lines that read `default`: place and text, in their order, each once.
     """
 
-    def __init__(self, step: Callable[..., Any], default: float | None, default_count: int | None) -> None:
-        self._step, self._default, self._default_count = step, default, default_count
-        self.read_at: dict[tuple[str, str], None] = {}
+    def __init__(self, step: Callable[..., Any], defaults: Defaults) -> None:
+        self._step, self._defaults = step, defaults
         self.takes_batch = bool(inspect.signature(step).parameters)
 
     def run_within(self, spec: DeviceSpec, batch: int, change: AbstractContextManager[Any] | None = None) -> Run | None:
@@ -103,13 +101,13 @@ class Program:
 
     def _run(self, spec: DeviceSpec, batch: int, change: AbstractContextManager[Any]) -> Run:
         try:
-            with device(spec, values=False, default=self._default, default_count=self._default_count) as on:
+            on = device(spec, values=False)
+            on.defaults = self._defaults
+            with on:
                 assert on.gpus is not None
-                assert on.gpus.shapes is not None
                 usage = Usage(on.gpus)
                 with usage.observed(), change:
                     step_ns, kernels = self._steps(on.gpus.machine, batch)
-                self.read_at |= on.gpus.shapes.defaults.read_at
                 stats = torch.cuda.memory_stats()
                 return Run(
                     stats["requested_bytes.all.peak"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -155,6 +155,8 @@ class Communicator:
         names: The number of each process group of this rank, by its name.
         started_at: The line at which the program made its first process group; "" before.
         reduction: How the last collective of a process group combined elements.
+        divides: Whether the collective that starts is a mean, which is computed as a sum and a division.
+        is_called: Whether Python code is starting an all_reduce; those of DistributedDataParallel start in C++.
     """
 
     def __init__(
@@ -171,10 +173,11 @@ class Communicator:
         self.every_group: list[tuple[int, ...]] = []
         self.names: dict[str, int] = {}
         self.started_at = ""
-        self.reduction = "sum"
+        self.reduction, self.divides, self.is_called = "sum", False, False
         self._announced: Collective | None = None
         self._numbers: Counter[Any] = Counter()
         self._streams: dict[tuple[int, int], Stream] = {}
+        self._unwaited: list[torch.UntypedStorage] = []
 
     def add_group(self, ranks: Sequence[int], group: Any) -> None:
         """Note a process group that the program made; `group` is not a ProcessGroup if it is without this rank."""
@@ -196,17 +199,37 @@ class Communicator:
         if kind is None:
             return True  # `barrier` launches its kernel; the others have none
         collective, self._announced = self._announced or self._describe(func, kind, args), None
-        if func.namespace != "_c10d_functional":
+        if func.namespace == "_c10d_functional":
+            self._start_beside(device, collective, tensors_among(out if isinstance(out, list | tuple) else (out,)))
+        elif name == "allreduce" and not self.is_called:
+            buckets = list(tensors_among(args))
+            self._start_beside(device, collective, buckets)
+            self._unwaited += [bucket.untyped_storage() for bucket in buckets]
+        else:
             self._start(device, self._gpus.machine.current_stream(device), collective)
-            return True
+        return True
+
+    def _start_beside(self, device: Device, collective: Collective, results: Iterable[Tensor]) -> None:
+        """Start a collective on the stream of its group; its results are known at an event."""
         stream = self._stream_of(collective.role, device)
         self._edge(self._gpus.machine.current_stream(device), stream)
         self._start(device, stream, collective)
         end = CudaEvent(self._gpus.machine)
         stream.record(end)
-        for tensor in tensors_among(out if isinstance(out, list | tuple) else (out,)):
+        for tensor in results:
             tensor.untyped_storage().__dict__[_END_KEY] = end
-        return True
+
+    def wait_for_buckets(self, args: Iterable[Any]) -> None:
+        """Make the current stream wait for collectives of torch's C++ whose results an operator uses.
+
+        The C++ part of DistributedDataParallel waits where it cannot be observed, before it uses them.
+        """
+        if not self._unwaited:
+            return
+        for tensor in tensors_among(args):
+            if tensor.layout is torch.strided:
+                self._wait(self._gpus.devices[self._cluster.gpu_of(self.rank)], tensor)
+        self._unwaited = [storage for storage in self._unwaited if _END_KEY in storage.__dict__]
 
     def compute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Compute a collective with gloo, after it is reported: gloo may end the process if another rank's differs.
@@ -224,7 +247,7 @@ class Communicator:
             return out
         if func.namespace != "_c10d_functional":
             out = func(*args, **kwargs)
-            if self.reduction == AVERAGE and any(argument.name == "reduce_op" for argument in func._schema.arguments):
+            if self.divides and any(argument.name == "reduce_op" for argument in func._schema.arguments):
                 torch.distributed.Work.unbox(out[-1] if isinstance(out, list | tuple) else out).wait()
                 self._divide(func, args, args[0])
             return out

@@ -57,14 +57,17 @@ class GroupCall:
     Attributes:
         members: The ranks of the group.
         call: The function with its line, as ``new_group at file.py:12``.
+        name: With ``use_local_synchronization=True``, in which only the members wait for each other: the name by which
+            they find each other. Otherwise "".
     """
 
     members: tuple[int, ...]
     call: str
+    name: str = ""
 
 
 def check_joined(first_rank: int, first: Sequence[GroupCall], rank: int, second: Sequence[GroupCall]) -> None:
-    """Check that two ranks make the same process groups in the same order.
+    """Check that two ranks make the same process groups in the same order, of those that all ranks make.
 
     Args:
         first_rank: A rank.
@@ -85,6 +88,36 @@ def check_joined(first_rank: int, first: Sequence[GroupCall], rank: int, second:
             )
 
 
+def check_local_names(
+    first_rank: int, first: Sequence[GroupCall], rank: int, second: Sequence[GroupCall], *, have_ended: bool
+) -> None:
+    """Check that two ranks make the groups that only their members make, and give them the same names.
+
+    Args:
+        first_rank: A rank.
+        first: The process groups that it makes.
+        rank: Another rank.
+        second: Those of the other rank.
+        have_ended: Whether both have made all of their groups.
+
+    Raises:
+        CollectiveMismatchError: They do not; with the lines of both.
+    """
+    shared = {first_rank, rank}
+    of_both = [[one for one in calls if one.name and shared <= {*one.members}] for calls in (first, second)]
+    for members in dict.fromkeys(one.members for calls in of_both for one in calls):
+        ours, theirs = ([one for one in calls if one.members == members] for calls in of_both)
+        for one, other in zip_longest(ours, theirs) if have_ended else zip(ours, theirs, strict=False):
+            if one is None or other is None or one.name != other.name:
+                raise CollectiveMismatchError(
+                    f"the process group of ranks {_ranks(members)} is not the same on each rank: "
+                    f"{_group_text(first_rank, one)}; {_group_text(rank, other)}. With use_local_synchronization=True, "
+                    "torch gives it a name made of its ranks and of the number of groups that the rank has, and ranks "
+                    "with other names wait for each other forever. Make every rank of the job call new_group for all "
+                    "groups in the same order, without that option."
+                )
+
+
 def _group_text(rank: int, made: GroupCall | None) -> str:
     if made is None:
         return f"rank {rank} does not make it"
@@ -96,7 +129,7 @@ def _difference(first_rank: int, first: Collective, rank: int, second: Collectiv
         if first.num_bytes != second.num_bytes:
             return "size"
         return "dtype" if first.dtype != second.dtype else ""
-    if first.kind != second.kind:
+    if _name(first) != _name(second):
         return "kind"
     if first.dtype != second.dtype:
         return "dtype"
@@ -179,11 +212,16 @@ def describe_last(collectives: Iterable[Collective], started_at: str) -> str:
     return f"its last collective {_text(made[-1])} at {made[-1].line}"
 
 
+def _name(collective: Collective) -> str:
+    """Return the name of a collective; NCCL makes a barrier of an all_reduce."""
+    return "barrier" if collective.torch_name == "barrier" else collective.kind
+
+
 def _text(collective: Collective) -> str:
     elements = max(collective.in_elements, collective.out_elements)
     reduction = f", {collective.reduction}" if collective.reduction else ""
     root = f", root {collective.peer}" if collective.kind in ROOTED else ""
-    return f"{collective.kind}({elements:,} x {collective.dtype}{reduction}{root})"
+    return f"{_name(collective)}({elements:,} x {collective.dtype}{reduction}{root})"
 
 
 def _ranks(ranks: tuple[int, ...]) -> str:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable
 
 from cudalens.virtual.jobs.communicator import PAIRS, Collective
-from cudalens.virtual.jobs.mismatch import GroupCall, check_joined, check_match, describe_deadlock, describe_last
+from cudalens.virtual.jobs.mismatch import (
+    GroupCall,
+    check_joined,
+    check_local_names,
+    check_match,
+    describe_deadlock,
+    describe_last,
+)
 from cudalens.virtual.jobs.schedule import RankProgram
 
 
@@ -20,7 +27,9 @@ class JobProgress:
         self._started: dict[Hashable, tuple[set[int], dict[int, Collective]]] = {}
         self._waiting: set[int] = set()
         self._joined: dict[int, list[GroupCall]] = {rank: [] for rank in range(num_ranks)}
+        self._joined_locally: dict[int, list[GroupCall]] = {rank: [] for rank in range(num_ranks)}
         self._joining: dict[int, str] = {}
+        self._joining_locally: dict[int, str] = {}
         self._ended: dict[int, str] = {}
         self._running = set(range(num_ranks))
 
@@ -31,14 +40,11 @@ class JobProgress:
             CollectiveMismatchError: Another rank started a different collective, or makes a different group.
         """
         if isinstance(collective, GroupCall):
-            self._joined[rank].append(collective)
-            self._joining[rank] = collective.call
-            for other, calls in self._joined.items():
-                shared = min(len(calls), len(self._joined[rank]))
-                check_joined(other, calls[:shared], rank, self._joined[rank][:shared])
+            self._join(rank, collective)
             return
         if kind == "joined":
-            del self._joining[rank]
+            self._joining.pop(rank, None)
+            self._joining_locally.pop(rank, None)
             return
         if collective is None:
             (self._waiting.add if kind == "waits" else self._waiting.discard)(rank)
@@ -51,12 +57,25 @@ class JobProgress:
         if len(arrived) == len(expected):
             del self._started[key]
 
+    def _join(self, rank: int, call: GroupCall) -> None:
+        """Note that a rank makes a process group."""
+        joined, joining = (self._joined_locally, self._joining_locally) if call.name else (self._joined, self._joining)
+        joined[rank].append(call)
+        joining[rank] = call.call
+        for other, calls in joined.items():
+            if call.name:
+                check_local_names(other, calls, rank, joined[rank], have_ended=False)
+            else:
+                shared = min(len(calls), len(joined[rank]))
+                check_joined(other, calls[:shared], rank, joined[rank][:shared])
+
     def end(self, rank: int, program: RankProgram) -> None:
         """The program of a rank has ended."""
         self._ended[rank] = describe_last(program.collectives.values(), program.started_at)
         self._running.discard(rank)
         self._waiting.discard(rank)
         self._joining.pop(rank, None)
+        self._joining_locally.pop(rank, None)
 
     def check_failure(self, rank: int) -> None:
         """Check that a rank that failed was not in a collective without one that has ended, which closes connections.
@@ -85,9 +104,11 @@ class JobProgress:
             for rank, collective in arrived.items():
                 pending.setdefault(rank, collective)
         all_wait = is_quiet and self._running <= self._waiting and self._running <= pending.keys()
-        if (pending and (has_missed or all_wait)) or self._misses_a_group(pending.keys(), is_quiet):
+        joining = self._joining | self._joining_locally
+        waits_locally = is_quiet and self._joining_locally and self._running <= {*joining, *self._waiting}
+        if (pending and (has_missed or all_wait)) or waits_locally or self._misses_a_group(pending.keys(), is_quiet):
             others = dict.fromkeys(self._ended.keys() - pending.keys())
-            raise describe_deadlock(pending | others, self._ended, self._joining)
+            raise describe_deadlock(pending | others, self._ended, joining)
 
     def _misses_a_group(self, pending: Collection[int], is_quiet: bool) -> bool:
         """Whether a rank creates a process group with one that has ended, or all others wait for something else."""

@@ -9,7 +9,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +26,7 @@ from cudalens.virtual.jobs.rank_numbers import RankReads
 from cudalens.virtual.jobs.rank_reads import RankReader, note_uneven_parts
 from cudalens.virtual.jobs.reducer import Reducer, ReducerLogger, broadcast_coalesced, refuse_hook
 from cudalens.virtual.patching import Patches, when_imported
+from cudalens.virtual.shapes.reading import Defaults
 
 if TYPE_CHECKING:
     from cudalens.virtual.gpus import Gpus
@@ -37,6 +38,10 @@ _KNOWN: Final = ("nccl", "gloo", "fake")
 _BACKEND: Final = (
     "a job on virtual GPUs has no backend {backend!r}: its collectives are modelled as NCCL's. Use "
     "init_process_group('nccl')."
+)
+_PREMULTIPLIED: Final = (
+    "ReduceOp.PREMUL_SUM at {line} is of NCCL, and gloo computes the values of this job. Use ReduceOp.SUM and multiply "
+    "before it (FSDP2: leave out set_gradient_divide_factor), or run the job without values."
 )
 _NVSHMEM: Final = (
     "{name} needs NVSHMEM or symmetric memory, which kernels write across GPUs; a job on virtual GPUs models "
@@ -78,8 +83,7 @@ class RankDevice(context.device):
         cluster: The GPUs of the job.
         rank: The rank.
         mailbox: The objects that ranks sent which ran before.
-        default: The number that the program reads for unknown values.
-        default_count: The number of results of operators whose size depends on values.
+        defaults: What the program reads for unknown values, of a rank without values.
         meeting: Where the processes of ranks with values meet: collectives are then those of gloo. None for a rank
             without values.
         alloc_conf: Text as in PYTORCH_CUDA_ALLOC_CONF.
@@ -96,13 +100,13 @@ class RankDevice(context.device):
         rank: int,
         *,
         mailbox: Mailbox | None = None,
-        default: float | None = None,
-        default_count: int | None = None,
+        defaults: Defaults | None = None,
         meeting: Meeting | None = None,
         alloc_conf: str | None = None,
     ) -> None:
-        spec, values = cluster.spec, meeting is not None
-        super().__init__(spec, values=values, default=default, default_count=default_count, alloc_conf=alloc_conf)
+        super().__init__(cluster.spec, values=meeting is not None, alloc_conf=alloc_conf)
+        if defaults is not None:
+            self.defaults = defaults
         self._meeting = meeting
         self.num_devices = cluster.gpus_per_node
         self._cluster, self._rank, self._mailbox = cluster, rank, mailbox or Mailbox()
@@ -125,6 +129,7 @@ class RankDevice(context.device):
             note_uneven_parts(patches, reader)
         _replace_barriers(patches, gpus.communicator, has_values=self.values)
         _note_reductions(patches, gpus.communicator)
+        _accept_bfloat16_hooks(patches)
         _refuse_symmetric_memory(patches)
         _refuse_processes(patches)
         _use_plain_random_numbers(patches)
@@ -181,7 +186,7 @@ class RankDevice(context.device):
                 kwargs["timeout"] = timeout
             is_local = kwargs.get("use_local_synchronization", False)
             members = range(num_ranks) if ranks is None else ranks
-            with nullcontext() if is_local else self._joining("new_group", members):
+            with self._joining("new_group", members, _local_name(members) if is_local else ""):
                 group = new(ranks, backend=backend, **kwargs)
             communicator.add_group(members, group)
             if hasattr(group, "group_name"):
@@ -209,14 +214,19 @@ class RankDevice(context.device):
                     patches.set(owner, name, function)
 
     @contextmanager
-    def _joining(self, function: str, ranks: Sequence[int]) -> Iterator[None]:
-        """Note that the rank waits for all others to create a process group."""
-        self.joined.append(GroupCall(tuple(sorted(ranks)), f"{function} at {program_line()}"))
+    def _joining(self, function: str, ranks: Sequence[int], name: str = "") -> Iterator[None]:
+        """Note that the rank waits for all others to create a process group, or with a name only for its members."""
+        self.joined.append(GroupCall(tuple(sorted(ranks)), f"{function} at {program_line()}", name))
         if self._meeting is not None:
             self._meeting.report("joins", self.joined[-1])
         yield
         if self._meeting is not None:
             self._meeting.report("joined", None)
+
+
+def _local_name(ranks: Sequence[int]) -> str:
+    """Return the name of a group that only its members make."""
+    return str(dist.distributed_c10d._process_group_name(sorted(ranks), use_hashed_name=True))
 
 
 def _world() -> Any:
@@ -310,8 +320,18 @@ def _expect_full_batches(patches: Patches, shapes: Shapes) -> None:
     patches.set(kind, "forward", staticmethod(forward))
 
 
+#: Methods of a process group whose means gloo computes: it writes their results when the program waits.
+_MEANS_OF_GLOO: Final = ("reduce_scatter_single", "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced")
+
 #: Methods of a process group that combine elements.
-_REDUCING: Final = ("allreduce", "allreduce_coalesced", "reduce", "reduce_scatter", "_reduce_scatter_base")
+_REDUCING: Final = (
+    "allreduce",
+    "allreduce_coalesced",
+    "reduce",
+    "reduce_scatter",
+    "_reduce_scatter_base",
+    *_MEANS_OF_GLOO,
+)
 
 
 def _note_reductions(patches: Patches, communicator: Communicator) -> None:
@@ -323,20 +343,43 @@ def _note_reductions(patches: Patches, communicator: Communicator) -> None:
 
 
 def _noting(original: Callable[..., Any], communicator: Communicator) -> Callable[..., Any]:
+    is_divided = original.__name__ not in _MEANS_OF_GLOO
+
     @functools.wraps(original)
     def start(group: Any, *args: Any, **kwargs: Any) -> Any:
         options = next((value for value in (*args, *kwargs.values()) if hasattr(value, "reduceOp")), None)
         if options is None:
             return original(group, *args, **kwargs)
         communicator.reduction = str(getattr(options.reduceOp, "op", options.reduceOp)).rpartition(".")[2].lower()
-        if communicator.averages_itself and communicator.reduction == AVERAGE:
+        if communicator.averages_itself and communicator.reduction == "premul_sum":
+            raise VirtualDeviceError(_PREMULTIPLIED.format(line=program_line()))
+        communicator.divides = is_divided and communicator.averages_itself and communicator.reduction == AVERAGE
+        if communicator.divides:
             options.reduceOp = dist.ReduceOp.SUM
+        communicator.is_called = True
         try:
             return original(group, *args, **kwargs)
         finally:
-            communicator.reduction = "sum"  # that of collectives which torch's C++ starts
+            communicator.is_called = communicator.divides = False
+            communicator.reduction = "sum"  # as of collectives that torch's C++ starts
 
     return start
+
+
+def _accept_bfloat16_hooks(patches: Patches) -> None:
+    """Let DistributedDataParallel have hooks in bfloat16, for which it asks whether the build of torch has NCCL."""
+    kind: Any = torch.nn.parallel.DistributedDataParallel
+    original = kind._check_comm_hook
+
+    @functools.wraps(original)
+    def check(module: Any, hook: Callable[..., Any]) -> None:
+        try:
+            original(module, hook)
+        except TypeError as error:
+            if "NCCL" not in str(error):
+                raise
+
+    patches.set(kind, "_check_comm_hook", check)
 
 
 def _refuse_symmetric_memory(patches: Patches) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.jobs.communicator import Collective
 from cudalens.virtual.jobs.exchanges import MissingObjectError
 from cudalens.virtual.jobs.layout import Layout, Members, refine, unlike_roles
-from cudalens.virtual.jobs.mismatch import GroupCall, check_joined, describe_deadlock, describe_last
+from cudalens.virtual.jobs.mismatch import GroupCall, check_joined, check_local_names, describe_deadlock, describe_last
 from cudalens.virtual.jobs.schedule import BESIDE, Ints, JobPrograms, RankProgram, RankSpeed, RankTimes, read_program
 
 if TYPE_CHECKING:
@@ -196,7 +197,11 @@ def check_groups(runs: Mapping[int, RankRun]) -> None:
         raise describe_deadlock(dict.fromkeys(runs.keys() - joining.keys()), last, joining)
     first, *others = sorted(runs)
     for rank in others:
-        check_joined(first, runs[first].joined, rank, runs[rank].joined)
+        of_all = ([one for one in runs[each].joined if not one.name] for each in (first, rank))
+        check_joined(first, next(of_all), rank, next(of_all))
+    has_local = any(call.name for run in runs.values() for call in run.joined)
+    for one, other in combinations(sorted(runs), 2) if has_local else ():
+        check_local_names(one, runs[one].joined, other, runs[other].joined, have_ended=True)
 
 
 def _copied(num_runs: int, num_ranks: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 
 from cudalens.virtual.shapes import counts, storage
-from cudalens.virtual.shapes.reading import Defaults, value_error
+from cudalens.virtual.shapes.reading import Defaults, contents_error
 from cudalens.virtual.shapes.recipes import Argument, Recipe, Recorder, choose_format, on_meta
 from cudalens.virtual.shapes.storage import CAPTURED_KEY, forget, lacks_values, tensors_among, without_values
 
@@ -53,6 +53,7 @@ class Shapes:
 
     def __init__(self, defaults: Defaults) -> None:
         self.defaults = defaults
+        defaults.num_reads.clear()
         self._recipes: dict[Any, Recipe] = {}
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_captured: bool = False) -> Any:
@@ -69,7 +70,7 @@ class Shapes:
         """
         tensors = list(tensors_among((*args, *kwargs.values())))
         if any(tensor.layout is not torch.strided for tensor in tensors):
-            raise value_error(f"{_short(func)} of a sparse tensor (only dense tensors)")
+            raise contents_error(f"{_short(func)} of a sparse tensor (only dense tensors)")
         if _IN_PLACE_VIEW in func.tags:
             return func(*args, **kwargs)
         is_known = not is_captured and not any(map(lacks_values, tensors))
@@ -107,7 +108,7 @@ class Shapes:
             **{**_for_meta(kwargs), "device": _META},
         )
         if not isinstance(like, torch.Tensor) or like.layout is not torch.strided:
-            raise value_error(f"{_short(func)} with layout {like.layout} (only dense tensors)")
+            raise contents_error(f"{_short(func)} with layout {like.layout} (only dense tensors)")
         if not like.untyped_storage().nbytes():
             return func(*args, **kwargs)
         name = _short(func)

@@ -1,9 +1,10 @@
-"""Values that a program reads where none was computed: defaults, `assume`, and the error that names the line."""
+"""Values that a program reads or writes to a file where none was computed: defaults, `assume`, and the errors."""
 
 from __future__ import annotations
 
 import linecache
 import sys
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -68,6 +69,16 @@ _VALUE: Final = (
     "cudalens.virtual.device(..., values=False), job, plan or fit; or compute values (values=True) with a smaller "
     "program."
 )
+_CONTENTS: Final = (
+    "{what} is needed{where}, and this virtual device computes no values (values=False). A default number does not "
+    "replace it: leave that line out; or assume values before it: cudalens.virtual.assume(tensor, value); or compute "
+    "values (values=True) with a smaller program."
+)
+_WAITS: Final = (
+    "The program{where} has read {value:g} {count:,} times, and may wait for another value: this virtual device "
+    "computes no values (values=False). Assume a value before that line: cudalens.virtual.assume(tensor, value); or "
+    "read another default everywhere (default=1.0); or compute values (values=True) with a smaller program."
+)
 _COUNT: Final = (
     "The number of results of {what} is needed{where}, and this virtual device computes no values (values=False). "
     "Assume how many elements of the mask are true, before that line: cudalens.virtual.assume(mask, count=100); or "
@@ -81,30 +92,48 @@ def value_error(what: str) -> VirtualDeviceError:
     return VirtualDeviceError(_VALUE.format(what=what[:1].upper() + what[1:], where=_where()))
 
 
+def contents_error(what: str) -> VirtualDeviceError:
+    """Return the error where the program needs the contents of memory, which a default number does not replace."""
+    return VirtualDeviceError(_CONTENTS.format(what=what[:1].upper() + what[1:], where=_where()))
+
+
+#: A line that reads the default so often waits for another value: ``while not done.item()``.
+_MOST_READS: Final = 100_000
+
+
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a program reads where the value is unknown.
+    """What a program reads where the value is unknown, and the files that it cannot write.
 
     Attributes:
         value: A number; None raises an error.
         num_rows: The number of results of an operator whose size depends on values; None raises an error.
+        skips_files: Whether `torch.save` of unknown values writes no file and notes it; otherwise it is an error.
         read_at: The user's lines that read `value`: place (``train.py:12``) and text, in their order, each once.
+        num_reads: The number of reads of each, by the device that is enabled.
+        unwritten: By path, the place and the text of the line that would have written the file.
     """
 
     value: float | None = None
     num_rows: int | None = None
+    skips_files: bool = False
     read_at: dict[tuple[str, str], None] = field(default_factory=dict)
+    num_reads: Counter[tuple[str, str]] = field(default_factory=Counter)
+    unwritten: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def number(self, what: str) -> float:
         """Return the default number.
 
         Raises:
-            VirtualDeviceError: There is none.
+            VirtualDeviceError: There is none; or the line has read it so often that it waits for another value.
         """
         if self.value is None:
             raise value_error(what)
-        path, line, text = _users_line()
-        self.read_at.setdefault((f"{path}:{line}", text))
+        line = users_line()
+        self.read_at.setdefault(line)
+        self.num_reads[line] += 1
+        if self.num_reads[line] >= _MOST_READS:
+            raise VirtualDeviceError(_WAITS.format(where=_where(), value=self.value, count=_MOST_READS))
         return self.value
 
     def count(self, what: str) -> int:
@@ -137,6 +166,12 @@ def describe(tensor: torch.Tensor) -> str:
     grad = ", requires_grad=True" if not grad and tensor.requires_grad else grad
     text = f"tensor(..., device='{tensor.device}', size={tuple(tensor.shape)}{dtype}{grad})"
     return f"Parameter containing:\n{text}" if isinstance(tensor, torch.nn.Parameter) else text
+
+
+def users_line() -> tuple[str, str]:
+    """Return the place (``train.py:12``) and the text of the user's line."""
+    path, line, text = _users_line()
+    return f"{path}:{line}", text
 
 
 def _where() -> str:

@@ -18,7 +18,7 @@ from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.compiled.tracing import hidden_device, is_tracing, shown_device
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.shapes.reading import describe, value_error
+from cudalens.virtual.shapes.reading import contents_error, describe
 from cudalens.virtual.shapes.storage import lacks_values
 from cudalens.virtual.tensors import storages
 from cudalens.virtual.tensors.copies import from_data, is_python_data, run_copy, to_device
@@ -143,7 +143,7 @@ def _data_ptr(gpus: Gpus, original: Any) -> Any:
         residence = residence_of(self)
         if residence is None or not self.numel():
             if gpus.shapes is not None and lacks_values(self):
-                raise value_error("the address of host memory")
+                raise contents_error("the address of host memory")
             return int(original(self))
         return residence.address + int(self.storage_offset()) * self.element_size()
 

@@ -12,7 +12,7 @@ import torch
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.shapes.reading import value_error
+from cudalens.virtual.shapes.reading import contents_error
 from cudalens.virtual.shapes.storage import NO_VALUES_KEY
 from cudalens.virtual.tensors.residency import KEY, PINNED_KEY, Residence
 
@@ -97,7 +97,7 @@ def _new(gpus: Gpus, original: Any) -> Any:
 def _check_values(storage: Any) -> None:
     """Refuse to read a storage without values."""
     if NO_VALUES_KEY in storage.__dict__:
-        raise value_error("the contents of a storage")
+        raise contents_error("the contents of a storage")
 
 
 def _reading(name: str) -> Any:

@@ -3,7 +3,8 @@
 As with NCCL on real GPUs, that stream waits for the current stream, and later work waits for nothing until
 ``Work.wait()`` makes the then current stream wait. The backend (gloo) computes the values on the tensors in place.
 Without ``async_op`` a collective runs on the current stream, and so does a collective that torch's C++ starts
-internally (DistributedDataParallel), because its waits cannot be observed.
+internally (DistributedDataParallel), because its waits cannot be observed; in a job of many ranks, `Communicator` runs
+these beside the backward pass, until their results are used.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
     for kind in (getattr(module, name) for name in _WORKS if hasattr(module, name)):
         for name in _WAITS:
             if name in vars(kind):
-                patches.set(kind, name, collectives.waiting(vars(kind)[name]))
+                patches.set(kind, name, collectives.waiting(name, vars(kind)[name]))
 
 
 def _refuse_data_parallel(patches: Patches, gpus: Gpus) -> None:
@@ -149,11 +150,14 @@ class _Collectives:
 
         return start
 
-    def waiting(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def waiting(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a method of a Work that makes the current stream wait."""
+        has_callbacks = name == "get_future" and self._gpus.shapes is None
 
         @functools.wraps(original)
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            if has_callbacks and not self._gpus.is_closed:
+                work.wait()  # callbacks of a future that has ended run on this thread, which uses the device
             result = original(work, *args, **kwargs)
             if self._gpus.machine.op_log is not None:
                 self._gpus.machine.op_log.collected(work)

@@ -54,3 +54,12 @@ def test_the_sanitizer_lets_fake_tensors_pass(place):
         made = torch.ones(2, 2, device=place) @ torch.ones(2, 2, device=place)
     assert (made.device.type, tuple(made.shape)) == (place, (2, 2))
     assert (san.error, san.races) == (None, [])
+
+
+@pytest.mark.parametrize("change", [lambda x: x.copy_(x + 1), lambda x: x.uniform_(), lambda x: x.t().contiguous()])
+def test_a_fake_tensor_is_changed_without_a_gpu_in_cpp(change):
+    with FakeTensorMode():
+        changed = change(torch.empty(2, 3, device="cuda:1"))
+    assert isinstance(changed, FakeTensor)
+    assert changed.device == torch.device("cuda", 1)
+    assert changed.is_contiguous()

@@ -368,3 +368,21 @@ def test_fsdp2_keeps_its_parameters_on_the_host():
     shard = num_layers * width * width * 4 // SIZE
     peaks = [job.memory["allocated_bytes"].max() for job in (offloaded, kept)]
     assert peaks[1] - peaks[0] > 2 * shard
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_fsdp2_parameters_get_the_initial_values_of_their_modules(values):
+    def program():
+        mesh = init_device_mesh("cuda", (2,))
+        with torch.device("meta"):
+            model = nn.Linear(64, 32)
+        fully_shard(model, mesh=mesh)
+        model.to_empty(device="cuda")
+        model.reset_parameters()
+        bound = 64**-0.5
+        return [model.weight.full_tensor().abs().max().item() / bound, model.weight.to_local().shape] if values else []
+
+    results = cudalens.virtual.job(program, "h100x2", values=values).results
+    for largest, shape in results.values():
+        assert 0.9 < largest <= 1
+        assert shape == (16, 64)

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -26,6 +27,7 @@ from torch.nn.parallel import DistributedDataParallel
 import cudalens
 from cudalens.errors import VirtualDeviceError
 from tests.unit.virtual.jobs.gloo_ranks import gloo_results
+from tests.unit.virtual.jobs.programs_of_ranks import start
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="jobs with values fork")
 
@@ -84,6 +86,13 @@ def data_parallel_with_accumulation(device, rank):
     with model.no_sync():
         model(batch(device, 100 + rank)).square().mean().backward()
     return train(model, optimizer, device, rank)
+
+
+def data_parallel_with_a_hook(device, rank):
+    model = DistributedDataParallel(model_on(device))
+    state = powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=2, min_compression_rate=0.5)
+    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    return train(model, torch.optim.SGD(model.parameters(), lr=0.1), device, rank, steps=5)
 
 
 def zero_optimizer(device, rank):
@@ -249,6 +258,7 @@ def objects(device, rank):
 PROGRAMS = [
     data_parallel,
     data_parallel_with_accumulation,
+    data_parallel_with_a_hook,
     zero_optimizer,
     sharded,
     sharded_and_clipped,
@@ -308,6 +318,54 @@ def test_an_error_of_a_rank_is_raised_with_the_rank_and_its_lines():
 def test_a_process_that_ends_is_named():
     with pytest.raises(VirtualDeviceError, match="the process of rank 1 ended"):
         cudalens.virtual.job(lambda: os.environ["RANK"] == "1" and os._exit(3), "h100x2", values=True)
+
+
+def test_a_hook_in_bfloat16_sums_rounded_gradients():
+    def program():
+        start()
+        model = DistributedDataParallel(nn.Linear(4, 1, bias=False, device="cuda"))
+        model.register_comm_hook(None, default_hooks.bf16_compress_hook)
+        model(torch.full((1, 4), 1 + 2**-12, device="cuda")).sum().backward()
+        return model.module.weight.grad
+
+    for gradient in cudalens.virtual.job(program, "h100x2", values=True).results.values():
+        assert gradient.tolist() == [[1.0] * 4]
+
+
+def test_a_mean_of_reduce_scatter_tensor():
+    def program():
+        start()
+        x = torch.arange(4.0, device="cuda") * (dist.get_rank() + 1)
+        dist.reduce_scatter_tensor(part := torch.empty(2, device="cuda"), x, op=dist.ReduceOp.AVG)
+        return part
+
+    results = cudalens.virtual.job(program, "h100x2", values=True).results
+    assert [results[rank].tolist() for rank in range(2)] == [[0.0, 1.5], [3.0, 4.5]]
+
+
+@pytest.mark.parametrize("is_view", [False, True])
+def test_data_parallel_steps_take_the_same_time_with_values(is_view):
+    def program():
+        start()
+        model = nn.Sequential(*[nn.Linear(1024, 1024, device="cuda") for _ in range(3)])
+        model = DistributedDataParallel(model, bucket_cap_mb=4, gradient_as_bucket_view=is_view)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(4):
+            model(torch.randn(1024, 1024, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    jobs = [cudalens.virtual.job(program, "h100x2", values=values) for values in (False, True)]
+    kernels = []
+    for job in jobs:
+        events = job[1].events
+        of_step = events[(events["cat"] == "kernel") & (events["step"] == 2)].sort_values("ts")
+        is_nccl = of_step["name"].str.contains("nccl")
+        assert is_nccl.sum() >= 3
+        assert not set(of_step["stream"][is_nccl]) & set(of_step["stream"][~is_nccl])
+        kernels.append(of_step["name"].tolist())
+    assert jobs[0].step_ns == pytest.approx(jobs[1].step_ns, rel=0.02)
+    assert kernels[0] == kernels[1]
 
 
 def test_what_a_job_with_values_cannot_do_is_refused():

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.distributed import _symmetric_memory as symmetric_memory
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils import cpp_extension
 
@@ -177,6 +180,48 @@ def test_objects_from_different_ranks(values):
     assert len(re.findall(rf"{HERE}:{line} calls broadcast\w*\(.*?root ", message)) == 2
 
 
+def test_reductions_of_reduce_scatter_tensor_differ(values):
+    def program():
+        rank, _ = begin()
+        op = dist.ReduceOp.MAX if rank else dist.ReduceOp.SUM
+        dist.reduce_scatter_tensor(torch.ones(2, device="cuda"), torch.ones(4, device="cuda"), op=op)
+
+    message = message_of(program, values=values)
+    assert "differs in its reduction: " in message
+    assert "calls reduce_scatter(4 x Float, sum)" in message
+    assert "calls reduce_scatter(4 x Float, max)" in message
+
+
+@needs_fork
+def test_a_reduction_of_nccl_alone_needs_no_values():
+    def program():
+        begin()
+        mesh = init_device_mesh("cuda", (2,))
+        model = fully_shard(nn.Linear(8, 8, device="cuda"), mesh=mesh)
+        model.set_gradient_divide_factor(3.0)
+        model(torch.ones(2, 8, device="cuda")).sum().backward()
+
+    assert len(cudalens.virtual.job(program, "h100x2").ran) == 2
+    assert f"ReduceOp.PREMUL_SUM at {HERE}:{line_of(program, 'backward()')} is of NCCL" in message_of(
+        program, values=True
+    )
+
+
+def test_a_barrier_is_named(values):
+    def program():
+        rank, _ = begin()
+        x = torch.ones(8, device="cuda")
+        if rank == 0:
+            dist.all_reduce(x)
+        else:
+            dist.barrier()
+
+    message = message_of(program, values=values)
+    assert "differs in its kind: " in message
+    assert "calls all_reduce(8 x Float, sum)" in message
+    assert "calls barrier(" in message
+
+
 @pytest.mark.parametrize("program", HANGING, ids=lambda program: program.__name__)
 def test_a_rank_that_waits_forever(program, values):
     message = message_of(program, values=values)
@@ -199,6 +244,33 @@ def without_a_rank_in_a_group():
         dist.new_group([0, 1])
     else:
         dist.all_reduce(torch.ones(8, device="cuda"))
+
+
+def after_another_number_of_groups():
+    rank, _ = begin()
+    if rank == 0:
+        dist.new_group([0], use_local_synchronization=True)
+    dist.new_group([0, 1], use_local_synchronization=True)  # two names
+
+
+def without_a_member():
+    rank, _ = begin()
+    if rank == 0:
+        dist.new_group([0, 1], use_local_synchronization=True)  # rank 1 does not
+
+
+def test_ranks_that_name_their_group_differently_are_found(values):
+    message = message_of(after_another_number_of_groups, values=values)
+    line = line_of(after_another_number_of_groups, "# two names")
+    assert "the process group of ranks 0, 1 is not the same on each rank: " in message
+    for rank in (0, 1):
+        assert f"rank {rank} calls new_group at {HERE}:{line} for ranks 0, 1" in message
+
+
+def test_a_group_without_a_member_is_found(values):
+    message = message_of(without_a_member, values=values)
+    assert f"new_group at {HERE}:{line_of(without_a_member, '# rank 1 does not')}" in message
+    assert "rank 1 does not make it" in message or "rank 1 has ended" in message
 
 
 def test_a_rank_that_never_starts_is_found(values):

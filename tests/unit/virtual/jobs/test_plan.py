@@ -10,6 +10,7 @@ import cudalens
 from cudalens.__main__ import main
 from cudalens.errors import VirtualDeviceError
 from cudalens.views.ranks.section import plan_section
+from cudalens.views.sections.unknown_values import UnknownValues
 
 SCRIPT = """
 import os, sys, torch, torch.distributed as dist
@@ -50,7 +51,7 @@ def test_a_plan_names_the_best_and_its_cost(found):
     verdict = str(found).splitlines()[0]
     assert verdict.startswith("[simulated] dp 4 x tp 1 is the fastest layout that fits on h100x4: ")
     assert verdict.endswith(" % for the whole program.")  # it has no steps
-    cheap = plan_section(found.layouts.assign(cost=2.5e-05), ["dp", "tp"], "h100x4")
+    cheap = plan_section(found.layouts.assign(cost=2.5e-05), ["dp", "tp"], "h100x4", UnknownValues())
     assert cheap.blocks[0].rows[0].cells[-1] == "0.000025"
     best = found.layouts.iloc[0]
     assert best["cost"] == pytest.approx(best["step_ns"] / 1e9 * 4)

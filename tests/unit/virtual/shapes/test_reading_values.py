@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 import re
 
 import pytest
@@ -34,10 +35,6 @@ def _unknown(*shape, **kwargs):
         lambda x: x.numpy(force=True),
         lambda x: bool((x > 0).any()),
         lambda x: torch.equal(x, x + 1),
-        lambda x: x.cpu().data_ptr(),
-        lambda x: torch.save(x, io.BytesIO()),
-        lambda x: torch.save(x.cpu(), io.BytesIO()),
-        lambda x: x.cpu().share_memory_(),
     ],
 )
 def test_reading_a_value_names_the_line_and_the_ways_out(no_values, read):
@@ -47,6 +44,29 @@ def test_reading_a_value_names_the_line_and_the_ways_out(no_values, read):
     assert re.search(rf"at {re.escape(__file__)}, line \d+ \(.*lambda x: ", message)
     assert "cudalens.virtual.assume(tensor, value)" in message
     assert "default=0.0" in message
+
+
+@pytest.mark.parametrize("default", [None, 0.0])
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x: x.cpu().data_ptr(),
+        lambda x: torch.save(x, io.BytesIO()),
+        lambda x: torch.save(x.cpu(), io.BytesIO()),
+        lambda x: pickle.dumps(x),
+        lambda x: x.cpu().share_memory_(),
+    ],
+)
+def test_the_contents_of_memory_are_needed_with_a_default_too(read, default):
+    with (
+        cudalens.virtual.device("h100", values=False, default=default, default_count=4),
+        pytest.raises(VirtualDeviceError) as found,
+    ):
+        read(_unknown(8, 8))
+    message = str(found.value)
+    assert re.search(rf"at {re.escape(__file__)}, line \d+ \(.*lambda x: ", message)
+    assert "leave that line out; or assume values before it" in message
+    assert "default=0.0" not in message
 
 
 @pytest.mark.parametrize(

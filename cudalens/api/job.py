@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.ranks.reduce import Reduction, reduce_rank
+from cudalens.analysis.ranks.job import Reduction, reduce_rank
 from cudalens.api.rank_processes import RankProcesses
 from cudalens.api.rank_record import RankRecord, import_modules
 from cudalens.errors import VirtualDeviceError
@@ -394,24 +394,21 @@ class JobParts:
         rows = np.tile(np.arange(len(frame)), len(ranks))
         made = frame.iloc[rows].reset_index(drop=True)
         if name == "collectives" and len(frame):
-            self._name_groups(made, frame, ranks)
+            # Give each rank its own groups and peers.
+            layout, of = self.programs.layout, self.programs.program_of[ranks[0]]
+            program = self.programs.programs[of]
+            theirs = facts_of_copy(program, layout, ranks[0], of)
+            for column in ("process_group", "group_ranks", "src_rank", "dst_rank"):
+                values: list[Any] = []
+                for rank in ranks:
+                    facts = facts_of_copy(program, layout, rank, of)
+                    own = {theirs[number][column]: facts[number][column] for number in facts}
+                    values += [own.get(value, value) for value in frame[column].astype(object).tolist()]
+                is_text = column in ("process_group", "group_ranks")
+                made[column] = pd.Categorical(values) if is_text else pd.array(values, "Int64")
             gpu, each = self.programs.cluster.gpu_of(ranks[0]), list(map(self.programs.cluster.gpu_of, ranks))
             made["device"] = made["device"].where(made["device"] != gpu, np.repeat(each, len(frame)))
         return made
-
-    def _name_groups(self, made: pd.DataFrame, frame: pd.DataFrame, ranks: list[int]) -> None:
-        """Give each rank its own groups and peers."""
-        layout, of = self.programs.layout, self.programs.program_of[ranks[0]]
-        program = self.programs.programs[of]
-        theirs = facts_of_copy(program, layout, ranks[0], of)
-        for column in ("process_group", "group_ranks", "src_rank", "dst_rank"):
-            values: list[Any] = []
-            for rank in ranks:
-                facts = facts_of_copy(program, layout, rank, of)
-                own = {theirs[number][column]: facts[number][column] for number in facts}
-                values += [own.get(value, value) for value in frame[column].astype(object).tolist()]
-            is_text = column in ("process_group", "group_ranks")
-            made[column] = pd.Categorical(values) if is_text else pd.array(values, "Int64")
 
 
 def _host(cluster: Cluster, rank: int) -> str:

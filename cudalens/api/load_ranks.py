@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.ranks.reduce import Reduction, join, reduce_rank
+from cudalens.analysis.ranks.job import Reduction, join, reduce_rank
 from cudalens.analysis.time.groups import measured
 from cudalens.analysis.time.overlap import bus_factors
 from cudalens.api.load import load_trace
@@ -123,18 +123,16 @@ def _tasks(paths: Sequence[str], store: str | None, *, repair: bool) -> list[Ran
 def _results(tasks: Sequence[RankTask], client: Any) -> Iterator[RankResult]:
     if client is not None:
         return on_cluster(tasks, client)
-    num_processes = min(len(tasks), _num_cores())
+    num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    num_processes = min(len(tasks), num_cores)
     if num_processes < 2 or any(task.path.startswith("memory://") for task in tasks) or _num_bytes(tasks) < _FEW_BYTES:
-        return in_this_process([_keeping(task) for task in tasks])
+        return in_this_process(
+            [
+                RankTask(task.path, task.number, task.rank, task.store, task.repair, keeps=task.store is None)
+                for task in tasks
+            ]
+        )
     return in_processes(tasks, num_processes)
-
-
-def _keeping(task: RankTask) -> RankTask:
-    return RankTask(task.path, task.number, task.rank, task.store, task.repair, keeps=task.store is None)
-
-
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _num_bytes(tasks: Sequence[RankTask]) -> int:

@@ -373,7 +373,13 @@ def _remove_closed() -> None:
     with _lock:
         _subscriptions = tuple(s for s in _subscriptions if s.is_open)
         if not _subscriptions:
-            _withdraw()
+            # torch's registries have no method that removes a callback; their lists must not change in place.
+            import torch.cuda._gpu_trace as gpu_trace
+
+            for name, callback in _callbacks.items():
+                registry: Any = getattr(gpu_trace, name)
+                if callback in getattr(registry, _LIST, ()):
+                    setattr(registry, _LIST, [other for other in getattr(registry, _LIST) if other is not callback])
 
 
 def _register() -> None:
@@ -397,16 +403,12 @@ def _register() -> None:
         activate: Callable[[], None] | None = getattr(_C, "_activate_gpu_trace", None)
         if activate is not None:
             activate()
-    _note_graphs()
-
-
-def _note_graphs() -> None:
-    """Wrap the class of a real device's graphs. Its base is of C++; the class of a virtual device has no such base."""
+    # Wrap the class of a real device's graphs. Its base is of C++; the class of a virtual device has no such base.
     import torch
 
-    kind: Any = torch.cuda.CUDAGraph
-    if type(kind).__name__ == "pybind11_type":
-        emit_graph_calls(kind)
+    graph_class: Any = torch.cuda.CUDAGraph
+    if type(graph_class).__name__ == "pybind11_type":
+        emit_graph_calls(graph_class)
 
 
 def emit_graph_calls(kind: type[Any]) -> None:
@@ -458,16 +460,6 @@ def _current_stream() -> int:
     import torch
 
     return int(torch.cuda.current_stream().cuda_stream) if is_on() else 0
-
-
-def _withdraw() -> None:
-    """Remove the callbacks from torch's registries, which have no method for it, without changing a list in place."""
-    import torch.cuda._gpu_trace as gpu_trace
-
-    for name, callback in _callbacks.items():
-        registry: Any = getattr(gpu_trace, name)
-        if callback in getattr(registry, _LIST, ()):
-            setattr(registry, _LIST, [other for other in getattr(registry, _LIST) if other is not callback])
 
 
 def _callback(kind: type[Record]) -> Callable[..., None]:

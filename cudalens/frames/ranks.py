@@ -145,7 +145,7 @@ class Ranks(Mapping[int, Trace]):
         """
         if self._frames:
             return self._frames
-        from cudalens.analysis.ranks.reduce import reduce_ranks
+        from cudalens.analysis.ranks.job import reduce_ranks
 
         return reduce_ranks(self)
 
@@ -209,7 +209,7 @@ class Ranks(Mapping[int, Trace]):
             QueryError: The query is not valid, or refers to something other than these tables.
             ImportError: DuckDB is not installed; ``pip install 'cudalens[sql]'`` installs it.
         """
-        from cudalens.analysis.sql import query_ranks
+        from cudalens.analysis.queries import query_ranks
 
         return query_ranks(self, query)
 

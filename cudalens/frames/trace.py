@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
+from cudalens.frames.build import marks_frame
 from cudalens.frames.catalog_frames import FRAMES, check_frame, empty_frame
-from cudalens.frames.counters import marks_frame
 from cudalens.frames.info import RunInfo
 
 if TYPE_CHECKING:
@@ -334,7 +334,7 @@ class Trace:
             QueryError: The query is not valid, or refers to something other than the frames.
             ImportError: DuckDB is not installed.
         """
-        from cudalens.analysis.sql import query_trace
+        from cudalens.analysis.queries import query_trace
 
         return query_trace(self, query)
 

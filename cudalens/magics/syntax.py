@@ -98,7 +98,9 @@ class CellSyntax(ast.NodeTransformer):
         options = _options(magic, arguments)
         if options.output and body and isinstance(body[-1], ast.Pass):
             body = body[:-1]
-        future, body = _split_future(body)
+        # The leading ``from __future__`` imports are not allowed in a block.
+        future = list(itertools.takewhile(_is_future, body))
+        body = body[len(future) :]
         run = f"{RUN_PREFIX}{next(self._numbers)}__"
         body, shown = self._with_value(body, run)
         body = magic.rewrite(body, run, self._shell, options)
@@ -166,12 +168,6 @@ def _options(magic: type[Magic], arguments: str) -> CellOptions:
     except (UsageError, HelpRequest):
         options = magic.cell_form.parse("")
     return options
-
-
-def _split_future(body: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """Return the leading ``from __future__`` imports, which are not allowed in a block, and the rest."""
-    future = list(itertools.takewhile(_is_future, body))
-    return future, body[len(future) :]
 
 
 def _is_future(statement: ast.stmt) -> bool:

@@ -159,7 +159,7 @@ class History:
         """`snapshot` with only the actions since `start`."""
         traces: Sequence[list[Any]] = snapshot.get("device_traces", ())
         if self.is_borrowed:
-            parts = [_after(trace, self._mark_of(i)) for i, trace in enumerate(traces)]
+            parts = [_after(trace, self._marks[i] if i < len(self._marks) else None) for i, trace in enumerate(traces)]
             self.was_cut = any(part is None for part in parts)
             traces = [trace if part is None else part for trace, part in zip(traces, parts, strict=True)]
         else:
@@ -171,9 +171,6 @@ class History:
         if self._is_on and not self.is_borrowed and has_device():
             _record(None)
         self._is_on = False
-
-    def _mark_of(self, device: int) -> tuple[Any, ...] | None:
-        return self._marks[device] if device < len(self._marks) else None
 
 
 def _record(enabled: str | None, **options: Any) -> None:

@@ -143,7 +143,10 @@ class _NvprofReader:
         refuse_repeats(self._database.path, table, "correlationId", rows["correlationId"], (rows["processId"],))
         names = Texts.joined([rows["cbid"]], lambda number: activities.call_name(kind, number))
         start, end = self._timed(rows)
-        ints = {"pid": rows["processId"], "tid": _unsigned(rows["threadId"]), "correlation_id": rows["correlationId"]}
+        # Unsigned values of 32-bit ids that nvprof writes as signed.
+        ids = rows["threadId"]
+        tid = np.where((ids < 0) & (ids >= -(1 << 31)), ids + (1 << 32), ids)
+        ints = {"pid": rows["processId"], "tid": tid, "correlation_id": rows["correlationId"]}
         self._rows.add(table, start=start, end=end, cat=f"cuda_{kind}", name=names, ints=ints)
 
     def _add_overhead(self) -> None:
@@ -179,11 +182,6 @@ class _NvprofReader:
                     num_sms=facts["numMultiprocessors"] if facts["numMultiprocessors"] >= 0 else None,
                 )
         return tuple(device for _, device in sorted(found.items()))
-
-
-def _unsigned(ids: Ints) -> Ints:
-    """Unsigned values of 32-bit ids that nvprof writes as signed."""
-    return np.where((ids < 0) & (ids >= -(1 << 31)), ids + (1 << 32), ids)
 
 
 _INSTANT, _START, _END = 1, 2, 4  # CUpti_ActivityFlag

@@ -74,7 +74,10 @@ def causes(before: Before, after: Before) -> list[Cause]:
     delta = after.step_ns - before.step_ns
     if not _have_recorded(before, after, delta):
         before, after = replace(before, trace=None), replace(after, trace=None)
-    parts = _part_deltas(before, after)
+    parts = {}
+    if before.trace is not None and after.trace is not None:
+        old, new = step_parts(before.trace), step_parts(after.trace)
+        parts = {name: new.get(name, 0.0) - old.get(name, 0.0) for name in {**old, **new}}
     found = [
         *_retries(before, after, delta),
         *_loading(before, after, delta),
@@ -95,13 +98,6 @@ def _have_recorded(before: Before, after: Before, delta: float) -> bool:
         return False
     recorded = sum(step_parts(after.trace).values()) - sum(step_parts(before.trace).values())
     return _LEAST_RECORDED <= recorded / delta <= _MOST_RECORDED
-
-
-def _part_deltas(before: Before, after: Before) -> dict[str, float]:
-    if before.trace is None or after.trace is None:
-        return {}
-    old, new = step_parts(before.trace), step_parts(after.trace)
-    return {name: new.get(name, 0.0) - old.get(name, 0.0) for name in {**old, **new}}
 
 
 def _retries(before: Before, after: Before, delta: float) -> list[Cause]:

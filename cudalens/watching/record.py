@@ -197,12 +197,15 @@ def step_times(run: WatchedRun) -> Node | None:
     ]
     slow = [(x_of(float(step[k])), most[k]) for k in np.flatnonzero(most > 1.5 * np.median(dur))[:_NUM_BINS]]
     label = f"Step times of steps {int(first):,} to {int(last) - 1:,}: median {units.duration(float(np.median(dur)))}"
+    upper = [(x, y_of(high)) for x, _, _, high in mid]
+    lower = [(x, y_of(low)) for x, low, _, _ in reversed(mid)]
+    area = f"{_line([*upper, *lower])}z"
     return svg(
         WIDTH,
         _HEIGHT,
         label,
         *_axes(x_of, y_of, top_ns, float(most.max()), first, last),
-        element("path", d=_area(mid, y_of), fill=_BAND, fill_opacity=".22", stroke="none"),
+        element("path", d=area, fill=_BAND, fill_opacity=".22", stroke="none"),
         element(
             "path", d=_line([(x, y_of(one)) for x, _, one, _ in mid]), fill="none", stroke=_BAND, stroke_width="1.6"
         ),
@@ -257,12 +260,6 @@ def _axes(x_of: _Scale, y_of: _Scale, top_ns: float, most_ns: float, first: floa
         nodes.append(element("text", text, x=x_of(at), y=_HEIGHT - 6, text_anchor=anchor, opacity=".75", **_FONT))
         at += tick
     return nodes
-
-
-def _area(mid: Sequence[tuple[float, float, float, float]], y_of: _Scale) -> str:
-    upper = [(x, y_of(high)) for x, _, _, high in mid]
-    lower = [(x, y_of(low)) for x, low, _, _ in reversed(mid)]
-    return f"{_line([*upper, *lower])}z"
 
 
 def _line(points: Sequence[tuple[float, float]]) -> str:

@@ -180,7 +180,10 @@ def differences(a: Comparable, b: Comparable) -> Differences:
     first, second = sides = side_of(a, "a"), side_of(b, "b")
     by_step = first.has_steps and second.has_steps
     old, new = measure(first, by_step=by_step), measure(second, by_step=by_step)
-    missing, limit = not_recorded(sides), _limit_of_runs(sides, old, new)
+    missing = not_recorded(sides)
+    # Why nothing is claimed beyond these runs; "" where differences are claimed.
+    is_model = all(side.is_simulated for side in sides)
+    limit = "" if is_model or min(len(old.of_run), len(new.of_run)) > 1 else "noise between runs is not included"
     limit_of_host = (
         "only one side was recorded with Python stacks" if has_stacks(first) != has_stacks(second) else limit
     )
@@ -202,12 +205,6 @@ def differences(a: Comparable, b: Comparable) -> Differences:
         table("memory", "bytes"),
         (*notes_on(sides, by_step=by_step), *missing.values()),
     )
-
-
-def _limit_of_runs(sides: tuple[Side, Side], old: Measured, new: Measured) -> str:
-    """Why nothing is claimed beyond these runs; "" where differences are claimed."""
-    is_model = all(side.is_simulated for side in sides)
-    return "" if is_model or min(len(old.of_run), len(new.of_run)) > 1 else "noise between runs is not included"
 
 
 def _whole(before: Measured, after: Measured, unit: str, limit: str) -> Change:

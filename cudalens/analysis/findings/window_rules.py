@@ -144,7 +144,7 @@ def unexplained(arrays: TraceArrays, left: Mapping[str, int]) -> Iterator[Findin
 
     Args:
         arrays: The Trace.
-        left: Idle time that no finding claims by its cause, as `cudalens.analysis.findings.claims` has it, ns.
+        left: Idle time that no finding claims by its cause, as `cudalens.analysis.findings.finding` has it, ns.
     """
     gain = sum(left.values())
     if gain < _TAIL_SHARE * arrays.wall_ns:

@@ -278,29 +278,42 @@ class _Explained:
         self._begun = np.clip(begun, gaps.start, gaps.end)
         is_queued = host.end[self._call] <= gaps.start if len(host.ts) else np.zeros(0, bool)
         self._waits = waits_of(trace, host)
-        self._last = self._last_ended()
-        self._until = self._free_from(trace, is_queued)
-
-    def _last_ended(self) -> Ints:
-        """Position of the work that ended last before each gap's end, on any stream."""
+        # Position of the work that ended last before each gap's end, on any stream.
         by_end = np.argsort(self._work.end, kind="stable")
-        return by_end[np.searchsorted(self._work.end[by_end], self._gaps.end, side="right") - 1]
-
-    def _free_from(self, trace: Trace, is_queued: Bools) -> Ints:
-        """Time from which each gap's next work no longer waits for other work; within the call's start and the gap."""
+        self._last = by_end[np.searchsorted(self._work.end[by_end], self._gaps.end, side="right") - 1]
+        # Time from which each gap's next work no longer waits for other work; within the call's start and the gap.
         ended = np.clip(self._work.end[self._last], self._begun, self._gaps.end)
         waits = is_made_to_wait(trace, self._work, self._host, self._gaps.next)
-        return np.where(is_queued, self._gaps.end, np.where(waits, ended, self._begun))
+        self._until = np.where(is_queued, self._gaps.end, np.where(waits, ended, self._begun))
 
     def columns(self, steps: Ints) -> dict[str, Any]:
         """Return all columns except device, stream and time."""
         parts = self._parts()
         longest = np.argmax(np.stack([parts[f"{cause}_ns"] for cause in CAUSES]), axis=0)
+        work, gaps, host = self._work, self._gaps, self._host
+        sync, free_from = self._syncs()
+        at = self._inside((free_from + self._begun) // 2, parts["host_ns"] > 0)
+        op, line = host.around(at, host.is_op), host.around(at, host.is_users_line)
+        module = host.around(at, host.module.codes >= 0)
+        launched_by = host.around(np.where(self._is_known, self._call, -1), host.is_op)
+        waited_for = np.where(parts["dependency_ns"] > 0, work.rows[self._last], -1)
+        rows = {
+            "previous": work.rows[gaps.previous],
+            "next": work.rows[gaps.next],
+            "launch": self._call,
+            "sync": sync,
+            "host": at,
+            "waited_for": waited_for,
+        }
         return {
             "step": masked(steps),
             "cause": categorical(longest.astype(np.int8), list(CAUSES)),
             **parts,
-            **self._evidence(parts),
+            **{name: masked(values) for name, values in rows.items()},
+            "host_op": texts(host.name, op),
+            "host_module": texts(host.module, module),
+            "host_line": texts(host.name, line),
+            "next_op": texts(host.name, launched_by),
         }
 
     def _parts(self) -> dict[str, Ints]:
@@ -328,29 +341,6 @@ class _Explained:
     def _by_process(self) -> list[tuple[int, Ints]]:
         pids = np.where(self._is_known, self._host.pid[self._call], -1) if len(self._host.pid) else self._call
         return [(int(pid), np.flatnonzero(pids == pid)) for pid in np.unique(pids) if pid >= 0]
-
-    def _evidence(self, parts: dict[str, Ints]) -> dict[str, Any]:
-        work, gaps, host = self._work, self._gaps, self._host
-        sync, free_from = self._syncs()
-        at = self._inside((free_from + self._begun) // 2, parts["host_ns"] > 0)
-        op, line = host.around(at, host.is_op), host.around(at, host.is_users_line)
-        module = host.around(at, host.module.codes >= 0)
-        launched_by = host.around(np.where(self._is_known, self._call, -1), host.is_op)
-        waited_for = np.where(parts["dependency_ns"] > 0, work.rows[self._last], -1)
-        rows = {
-            "previous": work.rows[gaps.previous],
-            "next": work.rows[gaps.next],
-            "launch": self._call,
-            "sync": sync,
-            "host": at,
-            "waited_for": waited_for,
-        }
-        return {name: masked(values) for name, values in rows.items()} | {
-            "host_op": texts(host.name, op),
-            "host_module": texts(host.module, module),
-            "host_line": texts(host.name, line),
-            "next_op": texts(host.name, launched_by),
-        }
 
     def _syncs(self) -> tuple[Ints, Ints]:
         """Return the call in which the process waited in each gap, -1 for none; and the end of its last wait."""

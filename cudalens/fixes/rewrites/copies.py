@@ -45,7 +45,7 @@ def pin_memory(program: Program, finding: Finding | None) -> Iterator[Fix]:
             continue
         if line and line not in setup:
             setup.append(line)
-        edits.setdefault(unit, []).append(_not_blocking(unit.source, call))
+        edits.setdefault(unit, []).append(keyword_edit(unit.source, call, "non_blocking", "True"))
     for unit in program.units:
         for call in unit.source.nodes(ast.Call):
             if _is_loader(program, call) and not any(one.arg in ("pin_memory", None) for one in call.keywords):
@@ -233,10 +233,6 @@ def _is_pageable(value: Any) -> bool:
     return (
         hasattr(value, "is_pinned") and str(value.device) == "cpu" and not value.is_pinned() and not value.requires_grad
     )
-
-
-def _not_blocking(source: Source, call: ast.Call) -> Edit:
-    return keyword_edit(source, call, "non_blocking", "True")
 
 
 def _device_of(program: Program, source: Source, call: ast.Call) -> str | None:

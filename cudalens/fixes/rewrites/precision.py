@@ -84,7 +84,11 @@ def single_precision(program: Program, finding: Finding | None) -> Iterator[Fix]
             if isinstance(call.func, ast.Attribute) and call.func.attr == "double" and not call.args:
                 edits.setdefault(unit, []).append(unit.source.method_edit(call, ".float()"))
     wide = [name for name, value in _tensors(program) if str(value.dtype) == "torch.float64"]
-    modules = [name for name, value in _modules(program) if _is_wide(value)]
+    modules = [
+        name
+        for name, value in _modules(program)
+        if any(str(one.dtype) == "torch.float64" for one in value.parameters())
+    ]
     assigned = assigned_in(program.cell.source.tree.body)
     setup = tuple(f"{name} = {name}.float()" for name in wide if name not in assigned)
     setup += tuple(f"{name}.float()" for name in modules)
@@ -106,7 +110,11 @@ def channels_last(program: Program, finding: Finding | None) -> Iterator[Fix]:
     """Give the modules with convolutions, and their images, the layout that tensor cores take."""
     import torch
 
-    modules = [name for name, value in _modules(program) if any(_is_convolution(one) for one in value.modules())]
+    modules = [
+        name
+        for name, value in _modules(program)
+        if any(type(one).__name__ in ("Conv2d", "ConvTranspose2d") for one in value.modules())
+    ]
     images = [name for name, value in _tensors(program) if value.ndim == 4 and value.is_floating_point()]
     if not modules:
         return
@@ -135,11 +143,3 @@ def _values(program: Program) -> list[tuple[str, Any]]:
     """The variables that the cell and its functions read."""
     names = {name for unit in program.units for name in names_read(unit.source.tree)}
     return [(name, program.namespace[name]) for name in sorted(names) if name in program.namespace]
-
-
-def _is_wide(module: Any) -> bool:
-    return any(str(one.dtype) == "torch.float64" for one in module.parameters())
-
-
-def _is_convolution(module: Any) -> bool:
-    return type(module).__name__ in ("Conv2d", "ConvTranspose2d")

@@ -55,7 +55,10 @@ def changes_state(program: Program, name: str) -> bool:
         for node in ast.walk(unit.source.tree)
         if isinstance(node, ast.Call)
     ]
-    return any("rand" in one or "drop" in one or one in _DRAWS or _is_in_place(one) for one in calls)
+    return any(
+        "rand" in one or "drop" in one or one in _DRAWS or (one.endswith("_") and not one.startswith("_"))
+        for one in calls
+    )
 
 
 def _reached(program: Program, name: str) -> list[Unit]:
@@ -73,10 +76,6 @@ def _is_effect(node: ast.AST) -> bool:
         return False
     name = _last_name(node.func)
     return name == "print" or name in MUTATING - {"add", "backward", "step", "zero_grad", "train", "eval"}
-
-
-def _is_in_place(name: str) -> bool:
-    return name.endswith("_") and not name.startswith("_")
 
 
 _DRAWS: Final = frozenset({"normal", "bernoulli", "multinomial", "poisson", "exponential_"})
@@ -147,7 +146,9 @@ def is_only_read(program: Program, source: Source, node: ast.AST) -> bool:
 
 def may_change(program: Program, source: Source, loop: ast.AST, name: ast.Name) -> bool:
     """Return whether a loop may bind a name again, or write into the object that it has."""
-    if name.id in assigned_in([loop]) or _is_declared(program, name.id):
+    if name.id in assigned_in([loop]) or any(
+        name.id in node.names for unit in program.units for node in unit.source.nodes(ast.Global, ast.Nonlocal)
+    ):
         return True
     value = program.names.value(name)
     if value is None and hasattr(builtins, name.id):
@@ -339,11 +340,6 @@ def _may_write(program: Program, call: ast.Call, name: str, value: Any) -> bool:
         return True
     named = [unit for unit in program.functions if unit.function and name in names_in(unit.function.__code__)]
     return bool(named) and not is_known and not (is_method and last in FRESH)
-
-
-def _is_declared(program: Program, name: str) -> bool:
-    """Whether a function says that it binds a variable of the code around it."""
-    return any(name in node.names for unit in program.units for node in unit.source.nodes(ast.Global, ast.Nonlocal))
 
 
 def _writes(call: ast.Call) -> bool:

@@ -14,9 +14,9 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from cudalens.frames.counters import CounterValues
+from cudalens.frames.build import CounterValues
 from cudalens.frames.limits import Problems
-from cudalens.traces.chrome.assemble import RecordTrace, args_of
+from cudalens.traces.chrome.reader import RecordTrace, args_of
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.protobuf.perfetto_tracks import Clocks, Tracks
 from cudalens.traces.protobuf.wire import Schema, text

@@ -53,16 +53,14 @@ def kernels(trace: Trace | Ranks, *, mode: Mode = "auto", step: int | None = Non
         mine = (shown["kind"] == kind).to_numpy()
         if mine.any():
             times = [ns / 1e6 if is_mine else None for ns, is_mine in zip(shown["total_ns"], mine, strict=True)]
-            bars(drawn, names, times, kind, group_color(group), _kernel_hover(shown, whole), "ms on the device, summed")
+            columns = zip(shown["name"], shown["count"], shown["total_ns"], strict=True)
+            hover = [
+                f"{label(name, 160)}<br>{units.duration(ns)} in {units.count(n)}, "
+                f"{units.percent(100 * ns / max(whole, 1))}"
+                for name, n, ns in columns
+            ]
+            bars(drawn, names, times, kind, group_color(group), hover, "ms on the device, summed")
     return finished(drawn, _kernel_title(sums, brief[0], whole), trace, mode, rows=len(shown))
-
-
-def _kernel_hover(shown: Any, whole: int) -> list[str]:
-    columns = zip(shown["name"], shown["count"], shown["total_ns"], strict=True)
-    return [
-        f"{label(name, 160)}<br>{units.duration(ns)} in {units.count(n)}, {units.percent(100 * ns / max(whole, 1))}"
-        for name, n, ns in columns
-    ]
 
 
 def _kernel_title(sums: Any, name: str, whole: int) -> str:
@@ -241,13 +239,16 @@ def flame_graph_plot(
     shares = (shown["width_ns"] / max(whole, 1)).tolist()
     brief = in_short(names, shown["is_device"].tolist())
     drawn = go.Figure()
+    cats = ["kernel" if on_device else "cpu_op" for on_device in shown["is_device"]]
+    shades = "light" if mode == "auto" else mode
+    colors = [color_of(cat, str(name), shades) for cat, name in zip(cats, shown["name"], strict=True)]
     drawn.add_bar(
         x=shown["width_ns"] / 1e6,
         y=shown["depth"],
         base=shown["start_ns"] / 1e6,
         orientation="h",
         width=0.94,
-        marker={"color": _colors(shown, mode), "line": {"width": 0}},
+        marker={"color": colors, "line": {"width": 0}},
         text=[
             label(name, int(share * _CHARS)) if share > _MIN_TEXT_SHARE else ""
             for name, share in zip(brief, shares, strict=True)
@@ -269,12 +270,6 @@ def flame_graph_plot(
     drawn.update_yaxes(visible=False)
     figure_ = finished(drawn, _flame_title(frame, whole, where), trace, mode, rows=int(shown["depth"].max()) + 1)
     return figure_.update_layout(barmode="overlay", margin_l=24)
-
-
-def _colors(shown: Any, mode: Mode) -> list[str]:
-    cats = ["kernel" if on_device else "cpu_op" for on_device in shown["is_device"]]
-    shades = "light" if mode == "auto" else mode
-    return [color_of(cat, str(name), shades) for cat, name in zip(cats, shown["name"], strict=True)]
 
 
 def _flame_title(frame: Any, whole: int, where: str) -> str:

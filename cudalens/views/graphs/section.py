@@ -20,7 +20,6 @@ from cudalens.views.graphs.model import (
     Chain,
     ChainItem,
     FindingView,
-    Fold,
     FunctionView,
     GraphsView,
     PieceView,
@@ -301,13 +300,11 @@ class Rows:
         shown, fold = model.split_branches(stop.branches)
         items = [element("li", self.chain(branch), class_="cg-branch") for branch in shown]
         if fold:
-            items.append(element("li", self._folded_branches(fold), class_="cg-branch is-folded"))
+            branches = (element("li", self.chain(branch), class_="cg-branch") for branch in fold.chains)
+            inner = element("ul", *branches, class_="cg-branches")
+            folded = element("details", element("summary", f"⋮ {fold.label()}"), inner, class_="cg-fold")
+            items.append(element("li", folded, class_="cg-branch is-folded"))
         return element("ul", *items, class_="cg-branches") if items else None
-
-    def _folded_branches(self, fold: Fold) -> Node:
-        branches = (element("li", self.chain(branch), class_="cg-branch") for branch in fold.chains)
-        inner = element("ul", *branches, class_="cg-branches")
-        return element("details", element("summary", f"⋮ {fold.label()}"), inner, class_="cg-fold")
 
     def _row(self, recording: Recording) -> Node | None:
         """Return a row that opens to its details; without details, or None, if the size limit is reached."""

@@ -32,7 +32,18 @@ def section(
     if len(changes):
         blocks.append(_changes(changes.to_dict("records")))
     if read_at:
-        blocks.append(Note(_assumption(read_at, default)))
+        # Which lines read values that were not computed, and what they got.
+        lines = [
+            f"{units.short_place(place)} ({text})" if text else units.short_place(place) for place, text in read_at
+        ]
+        shown = ", ".join(lines[:_MOST_LINES])
+        more = f" and {units.plural(len(lines) - _MOST_LINES, 'other line')}" if len(lines) > _MOST_LINES else ""
+        blocks.append(
+            Note(
+                f"No values are computed: {shown}{more} got {default:g}. If the program takes another branch on a "
+                "real GPU, give the value before that line: cudalens.virtual.assume(tensor, value)."
+            )
+        )
     blocks += [Note(stop) for stop in dict.fromkeys(_stop(row) for row in rows if row["stopped_by"])]
     blocks.append(
         Note("Simulated: no GPU was used. Times are predicted; their error is that of the kernels' families.")
@@ -61,17 +72,6 @@ def _up_to(row: dict[Any, Any]) -> str:
         return ""
     words = "at least up to" if row["stopped_by"] else "up to"
     return f" ({words} {units.count(int(row['largest_batch']))})"
-
-
-def _assumption(read_at: Sequence[tuple[str, str]], default: float) -> str:
-    """Return which lines read values that were not computed, and what they got."""
-    lines = [f"{units.short_place(place)} ({text})" if text else units.short_place(place) for place, text in read_at]
-    shown = ", ".join(lines[:_MOST_LINES])
-    more = f" and {units.plural(len(lines) - _MOST_LINES, 'other line')}" if len(lines) > _MOST_LINES else ""
-    return (
-        f"No values are computed: {shown}{more} got {default:g}. If the program takes another branch on a real GPU, "
-        "give the value before that line: cudalens.virtual.assume(tensor, value)."
-    )
 
 
 def _stop(row: dict[Any, Any]) -> str:

@@ -264,19 +264,17 @@ class MemoryDiff(Shown):
             yield Picture(bar_svg([(float(total.get(key, 0)), color) for key, _, color in PARTS], line, most))
             yield Note(line, "line")
 
-    def _heads(self) -> tuple[str, str]:
-        """Headings of the columns of both: their names, unless these are wide."""
-        names = _names(self.before, self.after)
-        return names if max(map(len, names)) <= _HEAD_CHARS else ("before", "after")
-
     def _changes(self) -> Block:
         found = self.frame[(self.frame["delta_bytes"] != 0).to_numpy() | (self.frame["delta_blocks"] != 0).to_numpy()]
         if found.empty:
             return Note("Nothing differs.")
+        # The columns of both have their names, unless these are wide.
+        names = _names(self.before, self.after)
+        heads = names if max(map(len, names)) <= _HEAD_CHARS else ("before", "after")
         columns = (
             Column(self.by.replace("_", " "), text_width=_NAME_WIDTH, html_width=96),
             Column("", text_width=0),
-            *(Column(title, align="right") for title in ("change", "blocks", *self._heads())),
+            *(Column(title, align="right") for title in ("change", "blocks", *heads)),
         )
         most = int(found["delta_bytes"].abs().max()) or 1
         rows = [_row(row, self.by, most) for row in found.head(_MAX_ROWS).to_dict("records")]

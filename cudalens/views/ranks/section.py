@@ -112,7 +112,10 @@ def _pictures(ranks: Ranks, copies: Mapping[int, Sequence[int]] | None) -> Itera
         return
     if not are_equal:
         yield from arrivals(pictures.arrival_fan(ranks), "Collective with the longest waits")
-    steps = _shown_steps(ranks)
+    times = ranks.analysis.steps.groupby("step")["step_ns"].max().sort_values(kind="stable")
+    steps = [int(step) for step in times.index.tolist() if step >= 0]
+    if steps:  # the one of median length, the slowest ones, and the fastest
+        steps = list(dict.fromkeys([steps[len(steps) // 2], *steps[: -1 - _SLOWEST : -1], steps[0]]))
     chosen = None if copies is None or len(copies) > _MAX_LANES else sorted(copies)
     one = pictures.merged_timeline(ranks, step=steps[0] if steps else None, chosen=chosen)
     yield from timeline(one, "One step")
@@ -152,15 +155,6 @@ def _lines(ranks: Ranks) -> str:
     """Return what the lines of the bandwidths are."""
     modelled = " Dashed: modelled for an idle node of this GPU, by group size." if len(ranks.transfer_curves) else ""
     return f"Line: median of each size.{modelled}"
-
-
-def _shown_steps(ranks: Ranks) -> list[int]:
-    """Return the step of median length, the slowest ones, and the fastest."""
-    times = ranks.analysis.steps.groupby("step")["step_ns"].max().sort_values(kind="stable")
-    steps = [int(step) for step in times.index.tolist() if step >= 0]
-    if not steps:
-        return []
-    return list(dict.fromkeys([steps[len(steps) // 2], *steps[: -1 - _SLOWEST : -1], steps[0]]))
 
 
 def _picture(title: str, picture: Node | None, note: str, *, is_open: bool | None = None) -> Iterator[Section]:

@@ -130,6 +130,17 @@ def summarize_graphs(trace: Trace) -> GraphsSummary:
     checked = recordings[recordings["is_equal"].notna()]
     # Launches of the recorded kernels that replays did not make: each replay launches one graph, or several.
     launches = recordings["num_kernels"].fillna(1).astype(int) - recordings["num_pieces"].fillna(1).astype(int)
+    known = recordings[recordings["host_eager_ns"].notna() & recordings["host_replay_ns"].notna()]
+    count = known["count"].fillna(0).astype(float)
+    host_gain_ns = None
+    if count.sum():
+        gain = known["host_eager_ns"].astype(float) - known["host_replay_ns"].astype(float)
+        host_gain_ns = float((count * gain).sum() / count.sum())
+    changed = graphs[graphs["change"].notna() & graphs["kind"].isin(["skip", "rerecord"])]
+    first_change = ""
+    if len(changed):
+        num_saved = changed["count"].fillna(0) * changed["num_kernels"].fillna(0)
+        first_change = str(changed["change"].iloc[int(num_saved.astype(float).to_numpy().argmax())])
     return GraphsSummary(
         num_functions=len(functions),
         num_graphs=len(recordings),
@@ -141,7 +152,7 @@ def summarize_graphs(trace: Trace) -> GraphsSummary:
         num_eager=int(functions["num_eager"].sum()),
         num_launches_saved=int((recordings["count"].fillna(0).astype(int) * launches.clip(lower=0)).sum()),
         speed=speed(recordings),
-        host_gain_ns=_host_gain(recordings),
+        host_gain_ns=host_gain_ns,
         pool_bytes=pool_bytes(graphs),
         eager=tuple(_eager(graphs, row) for row in _rows(functions[is_eager])),
         warm=tuple(str(name) for name in functions.loc[functions["state"].eq("warm") & ~is_eager, "function"]),
@@ -149,27 +160,8 @@ def summarize_graphs(trace: Trace) -> GraphsSummary:
         num_checked=len(checked),
         num_rerecords=_times(graphs, "rerecord"),
         num_warnings=_times(graphs, "warning"),
-        change=_first_change(graphs),
+        change=first_change,
     )
-
-
-def _host_gain(recordings: pd.DataFrame) -> float | None:
-    """How much less host time a replay takes than a call without a graph, on average, ns; None if it is not known."""
-    known = recordings[recordings["host_eager_ns"].notna() & recordings["host_replay_ns"].notna()]
-    count = known["count"].fillna(0).astype(float)
-    if not count.sum():
-        return None
-    gain = known["host_eager_ns"].astype(float) - known["host_replay_ns"].astype(float)
-    return float((count * gain).sum() / count.sum())
-
-
-def _first_change(graphs: pd.DataFrame) -> str:
-    """The change of the program that saves the most launches, as lines of a diff; "" if none is known."""
-    known = graphs[graphs["change"].notna() & graphs["kind"].isin(["skip", "rerecord"])]
-    if known.empty:
-        return ""
-    launches = known["count"].fillna(0) * known["num_kernels"].fillna(0)
-    return str(known["change"].iloc[int(launches.astype(float).to_numpy().argmax())])
 
 
 def runs_eager(functions: pd.DataFrame) -> pd.Series:

@@ -170,22 +170,22 @@ def _circle(job: Job, found: list[Wait]) -> Hang:
         rank = min(wait_of[rank].blockers)
     circle = path[path.index(rank) :]
     involved = [wait for wait in found if wait.waiting & set(circle)]
-    chosen, reason = _at_fault(job, circle, involved)
-    wait = next(wait for wait in involved if wait.blockers & chosen)
-    return _hang(job, "hang", wait, [_culprit(job, rank, reason) for rank in sorted(chosen)], found)
-
-
-def _at_fault(job: Job, circle: list[int], involved: list[Wait]) -> tuple[set[int], Reason]:
-    """The ranks of a circle that left their usual order, or that are alone against all others; else all of it."""
+    # At fault are the ranks that left their usual order, or that are alone against all others; else all of the circle.
+    reason: Reason
     ranks = {rank for wait in involved for rank in wait.waiting}
     unusual = {rank for rank in ranks if habit(job, rank) == "unusual"}
     if unusual and unusual != ranks:
         is_transfer = any((call := job.last_call(rank)) is not None and call.pair for rank in unusual)
-        return unusual, "other operation" if is_transfer else "other group"
-    few, many = (chosen(involved, key=lambda wait: len(wait.waiting)) for chosen in (min, max))
-    if len(few.waiting) < len(many.waiting) and few.blockers >= many.waiting:
-        return set(few.waiting), "other group"
-    return set(circle), "deadlock"
+        chosen = unusual
+        reason = "other operation" if is_transfer else "other group"
+    else:
+        few, many = (extreme(involved, key=lambda wait: len(wait.waiting)) for extreme in (min, max))
+        if len(few.waiting) < len(many.waiting) and few.blockers >= many.waiting:
+            chosen, reason = set(few.waiting), "other group"
+        else:
+            chosen, reason = set(circle), "deadlock"
+    wait = next(wait for wait in involved if wait.blockers & chosen)
+    return _hang(job, "hang", wait, [_culprit(job, rank, reason) for rank in sorted(chosen)], found)
 
 
 def _hang(

@@ -109,7 +109,7 @@ class Job(Ranks):
         name = title or f"Simulated job {self.name}"
         return write_page(path, name, f"<h1>{escape(clean(name))}</h1>{self.summary()._repr_html_()}")
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         shown = self.summary()
         return {"text/plain": str(shown), "text/html": shown._repr_html_()}
 
@@ -379,15 +379,15 @@ class JobParts:
         for rank, colour in sorted(self.programs.colours.items()):
             copies.setdefault(colour, []).append(rank)
         names = next(iter(self.reductions.values())).frames
-        return {name: self._join_frame(name, copies) for name in names}
-
-    def _join_frame(self, name: str, copies: Mapping[int, list[int]]) -> pd.DataFrame:
-        parts = {colour: self._repeated(colour, ranks, name) for colour, ranks in copies.items()}
-        frame = joined(parts)
-        lengths = {colour: len(part) // len(copies[colour]) for colour, part in parts.items()}
-        ranks = [np.repeat(np.array(copies[colour], np.int64), lengths[colour]) for colour in parts]
-        frame["rank"] = pd.array(np.concatenate(ranks), "Int64")
-        return frame.sort_values("rank", kind="stable", ignore_index=True)
+        frames = {}
+        for name in names:
+            parts = {colour: self._repeated(colour, ranks, name) for colour, ranks in copies.items()}
+            frame = joined(parts)
+            lengths = {colour: len(part) // len(copies[colour]) for colour, part in parts.items()}
+            ranks = [np.repeat(np.array(copies[colour], np.int64), lengths[colour]) for colour in parts]
+            frame["rank"] = pd.array(np.concatenate(ranks), "Int64")
+            frames[name] = frame.sort_values("rank", kind="stable", ignore_index=True)
+        return frames
 
     def _repeated(self, colour: int, ranks: list[int], name: str) -> pd.DataFrame:
         frame = self.reductions[colour].frames[name]

@@ -509,7 +509,11 @@ def _forked(requests: int, results: int, pipes: Sequence[tuple[int, int]]) -> No
 def _work(requests: IO[bytes], results: IO[bytes]) -> None:
     threading.current_thread().name = "cudalens-ranks"
     while (task := _next(requests)) is not None:
-        pickle.dump(_safely(task), results, protocol=pickle.HIGHEST_PROTOCOL)
+        try:
+            result = read_rank(task)
+        except Exception as error:  # a file must not end the process that reads the others
+            result = failed(task, error)
+        pickle.dump(result, results, protocol=pickle.HIGHEST_PROTOCOL)
         results.flush()
 
 
@@ -519,13 +523,6 @@ def _next(requests: IO[bytes]) -> RankTask | None:
     except EOFError:
         return None
     return task
-
-
-def _safely(task: RankTask) -> RankResult:
-    try:
-        return read_rank(task)
-    except Exception as error:  # a file must not end the process that reads the others
-        return failed(task, error)
 
 
 def on_cluster(tasks: Sequence[RankTask], client: Any) -> Iterator[RankResult]:

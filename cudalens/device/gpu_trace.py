@@ -284,7 +284,17 @@ class Subscription:
     def close(self) -> None:
         """End the subscription immediately. Can be called twice."""
         self.is_open = False
-        _remove_closed()
+        global _subscriptions
+        with _lock:
+            _subscriptions = tuple(s for s in _subscriptions if s.is_open)
+            if not _subscriptions:
+                # torch's registries have no method that removes a callback; their lists must not change in place.
+                import torch.cuda._gpu_trace as gpu_trace
+
+                for name, callback in _callbacks.items():
+                    registry: Any = getattr(gpu_trace, name)
+                    if callback in getattr(registry, _LIST, ()):
+                        setattr(registry, _LIST, [other for other in getattr(registry, _LIST) if other is not callback])
 
     def __enter__(self) -> Subscription:
         return self
@@ -366,20 +376,6 @@ def emit(record: Record) -> None:
 def missing_kinds() -> tuple[type[Record], ...]:
     """Kinds of records that this torch has no callbacks for. Valid after a first `subscribe`."""
     return tuple(REGISTRIES[name] for name in _missing or ())
-
-
-def _remove_closed() -> None:
-    global _subscriptions
-    with _lock:
-        _subscriptions = tuple(s for s in _subscriptions if s.is_open)
-        if not _subscriptions:
-            # torch's registries have no method that removes a callback; their lists must not change in place.
-            import torch.cuda._gpu_trace as gpu_trace
-
-            for name, callback in _callbacks.items():
-                registry: Any = getattr(gpu_trace, name)
-                if callback in getattr(registry, _LIST, ()):
-                    setattr(registry, _LIST, [other for other in getattr(registry, _LIST) if other is not callback])
 
 
 def _register() -> None:

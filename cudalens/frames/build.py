@@ -69,7 +69,11 @@ def merge_frames(first: Mapping[str, pd.DataFrame], second: Mapping[str, pd.Data
     second = {name: _without_links(name, frame, left_out) for name, frame in second.items()}
     if len(first.get("stacks", ())) and len(second.get("stacks", ())):
         offset = int(first["stacks"]["stack"].max()) + 1
-        moved = {name: _with_moved_stacks(name, frame, offset) for name, frame in second.items()}
+        moved = {}  # with `offset` added to stack ids
+        for name, frame in second.items():
+            columns = [column.name for column in columns_of(name) if column.names == "stacks"]
+            columns += ["stack"] if name == "stacks" else []
+            moved[name] = frame.assign(**{column: frame[column] + offset for column in columns})
         return {**moved, **first, "stacks": merge_stacks(first["stacks"], moved["stacks"])}
 
     merged = {**second, **first}
@@ -84,13 +88,6 @@ def _without_links(name: str, frame: pd.DataFrame, left_out: Set[str]) -> pd.Dat
     if not links:
         return frame
     return frame.assign(**{link: pd.array([pd.NA] * len(frame), dtype="Int64") for link in links})
-
-
-def _with_moved_stacks(name: str, frame: pd.DataFrame, offset: int) -> pd.DataFrame:
-    """`frame` with `offset` added to its stack ids."""
-    columns = [column.name for column in columns_of(name) if column.names == "stacks"]
-    columns += ["stack"] if name == "stacks" else []
-    return frame.assign(**{column: frame[column] + offset for column in columns})
 
 
 def merge_stacks(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:

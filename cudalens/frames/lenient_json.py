@@ -116,13 +116,13 @@ def compact_json_of(raws: Sequence[bytes]) -> list[str | None]:
         found = []
     if len(found) != len(raws):
         return [compact_json(raw) for raw in raws]
-    return [_compact_value(one) for one in found]
-
-
-def _compact_value(text: str) -> str | None:
-    if text.startswith('"'):
-        return compact_json(text.encode())
-    return None if text == "null" else text
+    values = []
+    for one in found:
+        if one.startswith('"'):
+            values.append(compact_json(one.encode()))
+        else:
+            values.append(None if one == "null" else one)
+    return values
 
 
 def compact_json(raw: bytes) -> str | None:

@@ -318,10 +318,10 @@ class Ranks(Mapping[int, Trace]):
 
         return to_html(self, path, title=title)
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         from cudalens.views.ranks.section import mimebundle
 
-        return mimebundle(self, **kwargs)
+        return mimebundle(self)  # IPython filters it by `include` and `exclude`
 
     def __repr__(self) -> str:
         """One cheap line."""

@@ -576,7 +576,7 @@ class Trace:
 
         show(self)
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         from cudalens.views.mimebundle import mimebundle
 
-        return mimebundle(self, **kwargs)
+        return mimebundle(self)  # IPython filters it by `include` and `exclude`

@@ -76,7 +76,9 @@ class CellSyntax(ast.NodeTransformer):
             return [lines[0].removeprefix("%")] if is_help(lines[0].split()) else lines
         magic_line, body = lines[0].rstrip(), _Body(lines[1:])
         self._source = {magic_line: "".join(lines[1:])}
-        return [f"u{magic_line!r}\n", *body.blank, *self._expand(body.code), *self._tail(magic_line)]
+        # With ``-o``, a last line, so that a semicolon at the end of the user's last line does not hide the Trace.
+        tail = ["\npass\n"] if _options(*self._split(magic_line)).output else []
+        return [f"u{magic_line!r}\n", *body.blank, *self._expand(body.code), *tail]
 
     def _expand(self, code: list[str]) -> list[str]:
         if self._pattern.match(code[0]):
@@ -138,10 +140,6 @@ class CellSyntax(ast.NodeTransformer):
         found = self._pattern.match(line)
         assert found is not None
         return self._magics[found[1]], line.removeprefix(found[1]).strip()
-
-    def _tail(self, magic_line: str) -> list[str]:
-        """With ``-o``, a last line, so that a semicolon at the end of the user's last line does not hide the Trace."""
-        return ["\npass\n"] if _options(*self._split(magic_line)).output else []
 
     def _marked(self, body: list[ast.stmt]) -> str | None:
         """Return the magic line of a cell that begins with the literal of `__call__`."""

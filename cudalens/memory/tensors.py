@@ -176,8 +176,7 @@ def garbage_addresses(addresses: Collection[Address]) -> set[Address]:
 def _unreachable_addresses(objects: list[Any], walk: SavedWalk, addresses: Collection[Address]) -> set[Address]:
     if len(objects) > _MAX_OBJECTS:
         return set()
-    is_tensor = {kind: torch.Tensor in mro_of(kind) for kind in set(map(type, objects))}
-    tensors = [k for k, thing in enumerate(objects) if is_tensor[type(thing)]]
+    tensors = _tensor_positions(objects)
     asked = [k for k in tensors if storage_address(objects[k]) in addresses]
     if not asked:
         return set()
@@ -190,6 +189,12 @@ def _unreachable_addresses(objects: list[Any], walk: SavedWalk, addresses: Colle
                 walk.add(tensor.grad_fn)
     found.update(walk.addresses())
     return {address for address in found if address is not None}
+
+
+def _tensor_positions(objects: list[Any]) -> list[int]:
+    """Return the positions of the tensors among `objects`."""
+    is_tensor = {kind: torch.Tensor in mro_of(kind) for kind in set(map(type, objects))}
+    return [k for k, thing in enumerate(objects) if is_tensor[type(thing)]]
 
 
 def _reachable(objects: list[Any], roots: list[int]) -> list[bool]:

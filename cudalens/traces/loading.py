@@ -311,12 +311,10 @@ def load_zip(path: Path, limit: Limit, load_one: LoadOne) -> Trace:
     """Return the only trace in a zip archive."""
     with _as_format_error(path, "zip"), zipfile.ZipFile(path) as archive:
         infos = [info for info in archive.infolist()[: _MAX_MEMBERS + 1] if not info.is_dir()]
-        members = [_of_zip(archive, info) for info in infos]
+        members = [
+            _Member(info.filename, info.file_size, info.compress_size, partial(archive.open, info)) for info in infos
+        ]
         return _load_only(path, "a zip archive", members, limit, load_one)
-
-
-def _of_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
-    return _Member(info.filename, info.file_size, info.compress_size, lambda: archive.open(info))
 
 
 def load_tar(path: Path, limit: Limit, load_one: LoadOne) -> Trace:

@@ -577,17 +577,14 @@ def parse(text: str) -> OpText:
     seq = stashed or seq
     if seq is op_id is sizes is None:
         return OpText(text)
+    # Ranges of `record_function` have texts that are similar to those of operators.
+    is_operator = seq is not None or sizes is not None or _OPERATOR.match(name) is not None
+    if name.startswith(_RANGES):
+        is_operator = False
     return OpText(
         name,
-        "cpu_op" if _is_operator(name, seq is not None or sizes is not None) else "user_annotation",
+        "cpu_op" if is_operator else "user_annotation",
         None if seq is None else int(seq),
         None if op_id is None else int(op_id),
         sizes.replace(" ", "") if sizes else None,
     )
-
-
-def _is_operator(name: str, is_differentiated: bool) -> bool:
-    """Return whether a recorded function is an operator; ranges of `record_function` have similar texts."""
-    if name.startswith(_RANGES):
-        return False
-    return is_differentiated or _OPERATOR.match(name) is not None

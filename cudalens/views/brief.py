@@ -389,7 +389,9 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
         yield "Findings: none"
     if data["costs"]:
         yield "Largest costs (self time, share of all on its side):"
-    yield from (_cost_line(number, cost) for number, cost in enumerate(data["costs"], 1))
+    for number, cost in enumerate(data["costs"], 1):
+        times = f"{units.duration(cost['self_ns'])} ({cost['share_pct']} %), {units.plural(cost['count'], 'call')}"
+        yield f"{number}. '{cost['name']}' ({cost['cat']}): {times}{_rows_text(cost)} [{cost['expr']}]"
     yield from _number_lines("Numbers", data["numbers"])
     yield from _number_lines("Memory", data["memory"])
     yield f"Trust: {data['trust']['verdict']}"
@@ -401,11 +403,6 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     if data["left_out"]:
         yield f"Left out: {', '.join(f'{what} {number}' for what, number in data['left_out'].items())}"
     yield _LEGEND
-
-
-def _cost_line(number: int, cost: dict[str, Any]) -> str:
-    times = f"{units.duration(cost['self_ns'])} ({cost['share_pct']} %), {units.plural(cost['count'], 'call')}"
-    return f"{number}. '{cost['name']}' ({cost['cat']}): {times}{_rows_text(cost)} [{cost['expr']}]"
 
 
 def _rows_text(facts: dict[str, Any]) -> str:

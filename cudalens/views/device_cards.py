@@ -83,7 +83,12 @@ def _hidden(devices: Devices) -> list[Block]:
     if not devices.hidden:
         return []
     why = (Note(devices.visibility, is_in_text=False),) if devices.visible else ()
-    items = Items(tuple(_hidden_line(device) for device in devices.hidden[:_MAX_CARDS]))
+    lines = []
+    for device in devices.hidden[:_MAX_CARDS]:
+        memory = units.size(device.total_memory_bytes) if device.total_memory_bytes else ""
+        parts = (device.name, memory, device.uuid or "")
+        lines.append(f"{device.label}: {', '.join(part for part in parts if part)}")
+    items = Items(tuple(lines))
     return [Section("", _CSS, title="Not visible to this program", blocks=(*why, items))]
 
 
@@ -183,12 +188,6 @@ def _peers(devices: Devices) -> str:
     without = sorted({tuple(sorted(pair)) for pair, can in pairs.items() if not can})
     listed = ", ".join(f"cuda:{a} and cuda:{b}" for a, b in without[:4])
     return f"no access between {listed}{f' and {len(without) - 4} more pairs' if len(without) > 4 else ''}"
-
-
-def _hidden_line(device: Device) -> str:
-    """Return a GPU that the program does not see, on one line."""
-    parts = (device.name, units.size(device.total_memory_bytes) if device.total_memory_bytes else "", device.uuid or "")
-    return f"{device.label}: {', '.join(part for part in parts if part)}"
 
 
 def _join(*parts: str | None) -> str:

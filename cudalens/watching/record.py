@@ -457,7 +457,9 @@ def group_changes(changes: Sequence[WatchedChange]) -> list[tuple[WatchedChange,
     """
     series: list[list[WatchedChange]] = []
     for one in changes:
-        if series and _is_unspecific(one) and _is_unspecific(series[-1][-1]) and _turns(series[-1][-1], one):
+        before = series[-1][-1] if series else None
+        turns = before is not None and (one.after_ns > one.before_ns) != (before.after_ns > before.before_ns)
+        if before is not None and turns and _is_unspecific(one) and _is_unspecific(before):
             series[-1].append(one)
         else:
             series.append([one])
@@ -500,7 +502,3 @@ def _split(series: list[WatchedChange]) -> list[tuple[WatchedChange, ...]]:
 
 def _is_unspecific(change: WatchedChange) -> bool:
     return set(change.kinds) <= _UNSPECIFIC
-
-
-def _turns(before: WatchedChange, after: WatchedChange) -> bool:
-    return (before.after_ns > before.before_ns) != (after.after_ns > after.before_ns)

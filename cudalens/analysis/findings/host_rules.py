@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.analysis.findings.finding import CONFIDENCES, Edit, Finding, fused, with_work, without_host, without_waits
+from cudalens.analysis.findings.finding import CONFIDENCES, Finding, fused, with_work, without_host, without_waits
 from cudalens.analysis.findings.idle_attribution import (
     BEGIN_CAPTURE,
     COMPILE,
@@ -151,7 +151,8 @@ def _graphable(arrays: TraceArrays, repeat: Repeat) -> Finding | None:
     inside = (place >= 0) & (at < repeat.end[np.maximum(place, 0)])
     waits = int(np.ceil(inside.sum() / repeat.times))
     graph = fused(arrays.work.rows[repeat.at], repeat.number, as_graph=True)
-    before = _without_all_waits(arrays) if waits else ()
+    calls = arrays.trace.syncs["event"].dropna().to_numpy(dtype=np.int64)
+    before = (without_waits(calls),) if waits and len(calls) else ()
     gain = min(size, arrays.steady.gain(graph, after=before) + arrays.steady.slack_ns)
     first = f"remove the {units.plural(waits, 'wait')} for the GPU from it, then " if waits else ""
     late = f"{units.duration(launch)} of it" if queued else "all of it"
@@ -179,11 +180,6 @@ def _graphable(arrays: TraceArrays, repeat: Repeat) -> Finding | None:
         "graphable", "launch overhead in a repeating region", what, gain, advice, "high" if is_sure else "medium",
         rows=rows, place=arrays.place(int(rows[0])), is_idle=True,
     )  # fmt: skip
-
-
-def _without_all_waits(arrays: TraceArrays) -> tuple[Edit, ...]:
-    calls = arrays.trace.syncs["event"].dropna().to_numpy(dtype=np.int64)
-    return (without_waits(calls),) if len(calls) else ()
 
 
 def reading(arrays: TraceArrays) -> Iterator[Finding]:

@@ -334,7 +334,11 @@ class _Explained:
         for pid, mine in self._by_process():
             waits = union(self._waits.start[self._waits.pid == pid], self._waits.end[self._waits.pid == pid])
             start, until = self._gaps.start[mine], self._begun[mine]
-            lost = _covered(waits, until) - _covered(waits, _begin_of(waits, start))
+            begin = start
+            if len(waits.start):  # from the start of the wait around it, if there is one
+                place = np.searchsorted(waits.start, start, side="right") - 1
+                begin = np.where((place >= 0) & (waits.end[place] > start), waits.start[place], start)
+            lost = _covered(waits, until) - _covered(waits, begin)
             waited[mine] = np.where(until > start, np.minimum(lost, until - start), 0)
         return waited
 
@@ -373,14 +377,6 @@ def _covered(intervals: Intervals, at: Ints) -> Ints:
     place = np.searchsorted(intervals.start, at, side="right")
     last = np.maximum(place - 1, 0)
     return np.where(place > 0, before[last] + np.minimum(at, intervals.end[last]) - intervals.start[last], 0)
-
-
-def _begin_of(intervals: Intervals, at: Ints) -> Ints:
-    """Return the start of the interval of a canonical set around each time, or the time itself if there is none."""
-    if not len(intervals.start):
-        return at
-    place = np.searchsorted(intervals.start, at, side="right") - 1
-    return np.where((place >= 0) & (intervals.end[place] > at), intervals.start[place], at)
 
 
 @ranked

@@ -162,12 +162,10 @@ def _can_be_ahead(program: Program, loop: ast.For) -> bool:
     is_loader = type(value).__module__.startswith("torch.utils.data") and type(value).__name__ == "DataLoader"
     if is_loader:
         return True
-    memory = [one.untyped_storage().data_ptr() for one in value] if _are_tensors(value) else []
+    if not isinstance(value, list | tuple) or not all(hasattr(one, "untyped_storage") for one in value):
+        return False
+    memory = [one.untyped_storage().data_ptr() for one in value]
     return bool(memory) and len(set(memory)) == len(memory)
-
-
-def _are_tensors(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(hasattr(one, "untyped_storage") for one in value)
 
 
 def _is_move(program: Program, call: ast.AST) -> bool:

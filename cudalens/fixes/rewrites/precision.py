@@ -42,7 +42,10 @@ def _autocast(program: Program) -> Iterator[Fix]:
     source = program.cell.source
     body = [one for one in source.tree.body if not isinstance(one, ast.Import | ast.ImportFrom)]
     is_plain = not any(isinstance(one, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) for one in body)
-    has_text = any(isinstance(one, ast.Constant | ast.JoinedStr) and _has_lines(one) for one in ast.walk(source.tree))
+    has_text = any(
+        isinstance(one, ast.Constant | ast.JoinedStr) and (one.end_lineno or one.lineno) > one.lineno
+        for one in ast.walk(source.tree)
+    )
     has_backward = any(isinstance(one, ast.Attribute) and one.attr == "backward" for one in ast.walk(source.tree))
     if not body or not is_plain or has_text or source.foreign_lines or has_backward:
         return
@@ -67,10 +70,6 @@ def _has_bfloat16() -> bool:
     import torch
 
     return torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0)
-
-
-def _has_lines(node: ast.expr) -> bool:
-    return (node.end_lineno or node.lineno) > node.lineno
 
 
 def single_precision(program: Program, finding: Finding | None) -> Iterator[Fix]:

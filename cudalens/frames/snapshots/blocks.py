@@ -180,7 +180,15 @@ class SnapshotBlocks:
         if not len(shared.categories):
             return own
         both = zip(shared[self._segment].astype(object), own.astype(object), strict=True)
-        return text_column(_extra_text(segment, block) for segment, block in both)
+        texts = []
+        for segment, block in both:
+            if not isinstance(segment, str):
+                texts.append(block)
+            elif isinstance(block, str):
+                texts.append(f'{{"segment": {segment}, "block": {block}}}')
+            else:
+                texts.append(f'{{"segment": {segment}}}')
+        return text_column(texts)
 
     def _check_sums(self) -> None:
         """Count the segments whose sizes differ from the sums of their blocks."""
@@ -193,12 +201,6 @@ class SnapshotBlocks:
             if (bad := np.flatnonzero(~missing & (recorded != found))).size:
                 where = f"segments[{bad[0]}].{key}"
                 self._check.problems.add(f"segment whose blocks do not add up to its {key}", where, len(bad))
-
-
-def _extra_text(segment: Any, block: Any) -> Any:
-    if isinstance(segment, str):
-        return f'{{"segment": {segment}, "block": {block}}}' if isinstance(block, str) else f'{{"segment": {segment}}}'
-    return block
 
 
 _KNOWN: Final = frozenset(

@@ -15,7 +15,7 @@ from cudalens.frames.lenient_json import compact_json, compact_json_of, text_of,
 from cudalens.frames.limits import Problems
 from cudalens.traces.chrome import values as args_
 from cudalens.traces.chrome.records import Record
-from cudalens.traces.chrome.scanned import FIELDS, Scanned, ScannedColumn
+from cudalens.traces.chrome.scanned import FIELDS, Scanned
 from cudalens.traces.chrome.values import CURRENT_CATEGORY, MISSING, UNKNOWN, Kind, Layouts, integers, kind_of, numbers
 
 _INT32_LIMIT: Final = 1 << 31
@@ -214,7 +214,12 @@ class EventColumns:
                 rows, values, current = column.rows, column.values, _CURRENT.get(field, field)
                 is_text = current not in _INTEGERS and current not in _NUMBERS
                 if is_text:
-                    self._of_number[field].extend(self._new_values(current, column))
+                    # Texts that no slice before had get a code.
+                    if current not in _JSON:
+                        codes = self._stack_code if current == "stack" else self._text_code[current]
+                        self._of_number[field].extend([max(codes[text], -1) for text in column.texts])
+                    elif column.raw:
+                        self._of_number[field].extend(self._texts[current].of(compact_json_of(column.raw)))
                 has_field = _HAS_FIELD[field].take(kinds.take(rows))
                 if not has_field.all():
                     rows, values = rows[has_field], values[has_field]
@@ -253,13 +258,6 @@ class EventColumns:
         for column, values in (added | {"lane": self._lane_of_track.values.take(tracks)}).items():
             self._dense[column].append(values)
         return cats
-
-    def _new_values(self, field: str, column: ScannedColumn) -> Sequence[int]:
-        """Return the codes of the texts that no slice before had."""
-        if field in _JSON:
-            return self._texts[field].of(compact_json_of(column.raw)) if column.raw else []
-        codes = self._stack_code if field == "stack" else self._text_code[field]
-        return [max(codes[text], -1) for text in column.texts]
 
     def _new_track(self, track: tuple[Any, Any, Any]) -> int:
         cat, *lane = track

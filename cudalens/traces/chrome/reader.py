@@ -299,7 +299,12 @@ class Pairs:
             if record.ph in _OPENS:
                 stack.append(at)
             elif stack:
-                began = stack.pop(_opened_by(stack, record, found))
+                # It closes the innermost begin; for asynchronous ranges, that of the same name.
+                opened = -1
+                if record.ph not in _SYNC and record.name:
+                    named = (i for i in range(len(stack) - 1, -1, -1) if found[stack[i]][1].name == record.name)
+                    opened = next(named, -1)
+                began = stack.pop(opened)
                 closed[began] = ts - found[began][0]
             else:
                 self._problems.add("end without a begin", f"'{record.name[:60]}' at {ts} ns")
@@ -324,11 +329,3 @@ def _key(record: Record) -> object:
     process = record.pid if local is not None else None
     is_named = record.ph in _LEGACY or (shared is None and local is None)
     return record.cat, record.scope, shared, local, process, record.name if is_named else None
-
-
-def _opened_by(stack: list[int], end: Record, found: list[tuple[int, Record]]) -> int:
-    """Position in `stack` of the begin that `end` closes: the innermost; for asynchronous ranges, of the same name."""
-    if end.ph not in _SYNC and end.name:
-        named = (i for i in range(len(stack) - 1, -1, -1) if found[stack[i]][1].name == end.name)
-        return next(named, -1)
-    return -1

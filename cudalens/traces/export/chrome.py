@@ -171,7 +171,10 @@ class _Writer:
         times = [int(frame["ts"].min()) for frame in (self._events, self._memory) if len(frame)]
         earliest = min(times, default=0)
         self.base = max(earliest // _SECOND * _SECOND, 0)
-        self._texts = {name: _text_of(self._events[name].array, name in _JSON) for name in _category_columns()}
+        texts = ["name", "cat", "shapes", "dtypes", "module", "grid", "block_dim"]
+        texts += ["collective", "process_group", "process_group_description", "message_dtype", "group_ranks", *_SPLITS]
+        columns = [*texts, "concrete_inputs", "kernel_backend", "kernel_hash"]
+        self._texts = {name: _text_of(self._events[name].array, name in _JSON) for name in columns}
 
     def records(self) -> Iterator[list[Any]]:
         yield list(self._labels())
@@ -298,12 +301,6 @@ def microseconds(ns: Ints) -> list[Any]:
 
 
 _MEMORY_KEYS: Final = ("pid", "tid", "num_bytes", "device", "addr", "allocated_bytes", "reserved_bytes")
-
-
-def _category_columns() -> list[str]:
-    texts = ["name", "cat", "shapes", "dtypes", "module", "grid", "block_dim"]
-    texts += ["collective", "process_group", "process_group_description", "message_dtype", "group_ranks", *_SPLITS]
-    return [*texts, "concrete_inputs", "kernel_backend", "kernel_hash"]
 
 
 def _text_of(array: pd.Categorical, is_json: bool) -> Callable[[pd.Categorical], list[Any]]:

@@ -120,18 +120,18 @@ def _interval(whole: Change) -> str:
     level = f"{100 * whole.level:.0f} % interval"
     if units.is_factor(ratio):
         ends = (low, high) if ratio > 0 else (high, low)
-        return f"{level} {units.interval(*(_multiple(end, is_faster=ratio < 0) for end in ends))} times"
+        multiples = []  # of the time, or of the speed
+        for end in ends:
+            if ratio >= 0:
+                multiples.append(units.number(1 + end))
+            elif 1 + end > 1 / _LARGEST_MULTIPLE:
+                multiples.append(units.number(1 / (1 + end)))
+            else:
+                multiples.append(f"over {_LARGEST_MULTIPLE}")
+        return f"{level} {units.interval(*multiples)} times"
     if (low < 0) != (high < 0):
         return f"{level} {units.interval(units.signed_percent(100 * low), units.signed_percent(100 * high))}"
     return f"{level} {units.interval(*(units.percent(100 * end) for end in sorted((abs(low), abs(high)))))}"
-
-
-def _multiple(ratio: float, *, is_faster: bool) -> str:
-    """Return a change as a multiple of the time, or of the speed."""
-    multiple = 1 + ratio
-    if not is_faster:
-        return units.number(multiple)
-    return units.number(1 / multiple) if multiple > 1 / _LARGEST_MULTIPLE else f"over {_LARGEST_MULTIPLE}"
 
 
 def _noise(low: float, high: float, level: float) -> str:

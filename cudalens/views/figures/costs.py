@@ -162,7 +162,12 @@ def sequences(
         f"{len(names)} kernels, {count:,} times · {label(name, 26)}…"
         for names, count, name in zip(shown["sequence"], shown["count"], first_kernels, strict=True)
     ]
-    drawn, hover = go.Figure(), _sequence_hover(shown)
+    drawn = go.Figure()
+    hover = [
+        f"{lane}: {units.count(row.count_)} times, kernels {units.duration(row.kernel_ns)}, gaps "
+        f"{units.duration(row.gap_ns)}<br>" + "<br>".join(label(name, 90) for name in row.sequence)
+        for lane, row in zip(lanes(shown), shown.rename(columns={"count": "count_"}).itertuples(), strict=True)
+    ]
     bars(drawn, names, shown["kernel_ns"] / 1e6, "kernels", group_color("kernel"), hover, "ms over all occurrences")
     bars(drawn, names, shown["gap_ns"] / 1e6, "gaps between them", idle_color(mode), hover, "ms over all occurrences")
     first = frame.iloc[0]
@@ -171,14 +176,6 @@ def sequences(
         f"{units.duration(int(first['total_ns']))}, of it {units.duration(int(first['gap_ns']))} gaps between them"
     )
     return finished(drawn, title, trace, mode, rows=len(shown))
-
-
-def _sequence_hover(shown: pd.DataFrame) -> list[str]:
-    return [
-        f"{lane}: {units.count(row.count_)} times, kernels {units.duration(row.kernel_ns)}, gaps "
-        f"{units.duration(row.gap_ns)}<br>" + "<br>".join(label(name, 90) for name in row.sequence)
-        for lane, row in zip(lanes(shown), shown.rename(columns={"count": "count_"}).itertuples(), strict=True)
-    ]
 
 
 def critical_path_bars(
@@ -268,17 +265,14 @@ def flame_graph_plot(
     )
     drawn.update_xaxes(title_text=f"ms on {where}")
     drawn.update_yaxes(visible=False)
-    figure_ = finished(drawn, _flame_title(frame, whole, where), trace, mode, rows=int(shown["depth"].max()) + 1)
+    own_ns = frame.groupby(frame["name"].astype(object))["self_ns"].sum()
+    works = own_ns[~is_waiting(pd.Categorical(own_ns.index))]
+    own_ns = works if len(works) else own_ns
+    own_share = units.percent(100 * int(own_ns.max()) / max(whole, 1))
+    (costliest,) = in_short([own_ns.idxmax()], [where == "the GPU"])
+    title = f"{units.shorten(costliest, 50)} itself takes {own_share} of {units.duration(whole)} on {where}"
+    figure_ = finished(drawn, title, trace, mode, rows=int(shown["depth"].max()) + 1)
     return figure_.update_layout(barmode="overlay", margin_l=24)
-
-
-def _flame_title(frame: Any, whole: int, where: str) -> str:
-    own = frame.groupby(frame["name"].astype(object))["self_ns"].sum()
-    works = own[~is_waiting(pd.Categorical(own.index))]
-    own = works if len(works) else own
-    share = units.percent(100 * int(own.max()) / max(whole, 1))
-    (name,) = in_short([own.idxmax()], [where == "the GPU"])
-    return f"{units.shorten(name, 50)} itself takes {share} of {units.duration(whole)} on {where}"
 
 
 _MAX_BARS: Final = 20

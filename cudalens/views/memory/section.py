@@ -330,13 +330,12 @@ def _row(row: dict[Any, Any], by: str, most: int) -> Row:
     change = signed_size(delta)
     bar = signed_bar(change, delta / most, GROWN if delta > 0 else SHRUNK)
     sides = (units.size(int(row[f"{side}_bytes"])) for side in ("before", "after"))
-    return Row((_key_cell(row[by], by), bar, change, f"{int(row['delta_blocks']):+,}", *sides))
-
-
-def _key_cell(key: Any, by: str) -> Cell:
-    """Return a key of the diff; for a call stack its line of the program, with the whole stack as a tooltip."""
+    key = row[by]
+    cell: Cell = key
     if by == "holder":
-        return holder_words(key)
-    if not isinstance(key, str):
-        return "not recorded" if pd.isna(key) else str(key)
-    return Text(label_of_text(key), full=key) if by == "stack" else key
+        cell = holder_words(key)
+    elif not isinstance(key, str):
+        cell = "not recorded" if pd.isna(key) else str(key)
+    elif by == "stack":  # its line of the program, with the whole stack as a tooltip
+        cell = Text(label_of_text(key), full=key)
+    return Row((cell, bar, change, f"{int(row['delta_blocks']):+,}", *sides))

@@ -45,13 +45,8 @@ class RanksSummary(Shown):
         return self.section.verdict
 
 
-def mimebundle(ranks: Ranks, **kwargs: Any) -> dict[str, str]:
-    """`ranks` for notebooks: text, and HTML that needs no script.
-
-    Args:
-        ranks: The job.
-        **kwargs: What IPython passes (include, exclude); it filters the bundle itself.
-    """
+def mimebundle(ranks: Ranks) -> dict[str, str]:
+    """`ranks` for notebooks: text, and HTML that needs no script."""
     shown = summary(ranks)
     return {"text/plain": str(shown), "text/html": shown._repr_html_()}
 

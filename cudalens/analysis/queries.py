@@ -26,7 +26,6 @@ import pandas as pd
 from cudalens.errors import QueryError, TraceError, invalid_choice
 from cudalens.frames import FRAMES, Trace
 from cudalens.frames.column_arrays import Bools, map_texts
-from cudalens.frames.rank_store import Store, to_table, with_rank
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -306,6 +305,8 @@ def query_ranks(ranks: Ranks, sql: str) -> pd.DataFrame:
 
     Tables are the frames of a Trace with first columns ``rank`` and ``row``, and those of `Ranks.frames`.
     """
+    from cudalens.frames.rank_store import Store  # pyarrow.parquet: on first use
+
     shared = {name: _maker(frame, has_row=False) for name, frame in ranks.frames.items()}
     if isinstance(ranks.source, Store) and "://" not in ranks.source.url:
         folder = Path(ranks.source.url).resolve()
@@ -314,7 +315,12 @@ def query_ranks(ranks: Ranks, sql: str) -> pd.DataFrame:
 
 
 def _maker(frame: pd.DataFrame, has_row: bool = True) -> Callable[[], pa.Table]:
-    return lambda: to_table(_with_row(frame) if has_row else frame)
+    def make() -> pa.Table:
+        from cudalens.frames.rank_store import to_table
+
+        return to_table(_with_row(frame) if has_row else frame)
+
+    return make
 
 
 def _joined(ranks: Ranks, name: str) -> Callable[[], pa.Table]:
@@ -322,6 +328,8 @@ def _joined(ranks: Ranks, name: str) -> Callable[[], pa.Table]:
 
     def make() -> pa.Table:
         import pyarrow as pa
+
+        from cudalens.frames.rank_store import to_table, with_rank
 
         parts = [to_table(with_rank(_with_row(trace.frames[name]), rank)) for rank, trace in ranks.items()]
         return pa.concat_tables([part.replace_schema_metadata(None).unify_dictionaries() for part in parts])

@@ -22,7 +22,8 @@ from cudalens.frames.rank_store import joined
 from cudalens.frames.ranks import events_of
 from cudalens.gpus.predict import COLLECTIVES, time_band
 from cudalens.gpus.registry import DeviceSpec, parse_device
-from cudalens.views.ranks.section import RanksSummary, SimulatedFacts, simulated_section
+from cudalens.views.ranks.section import RanksSummary
+from cudalens.views.ranks.simulated import SimulatedFacts, simulated_section
 from cudalens.views.sections.clean_text import clean
 from cudalens.views.sections.shown import Shown, write_page
 from cudalens.virtual import context

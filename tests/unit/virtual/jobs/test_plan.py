@@ -9,7 +9,7 @@ import torch.distributed as dist
 import cudalens
 from cudalens.__main__ import main
 from cudalens.errors import VirtualDeviceError
-from cudalens.views.ranks.section import plan_section
+from cudalens.views.ranks.simulated import plan_section
 
 SCRIPT = """
 import os, sys, torch, torch.distributed as dist

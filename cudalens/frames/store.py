@@ -29,7 +29,6 @@ from cudalens.frames.info import RunInfo
 from cudalens.frames.limits import ROWS_RATIO, Limit
 
 VERSION: Final = 9
-SUFFIX: Final = ".cudalens"
 _HEAD: Final = "trace.json"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the zip format's earliest date: the same Trace gives the same bytes
 #: Bytes of a value and its mask in a frame.

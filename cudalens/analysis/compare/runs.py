@@ -45,8 +45,6 @@ RUNS_LEVEL: Final = 0.99
 #: which no change is claimed.
 HOST_LEVEL: Final = 0.95
 
-_ONE_SIDED: Final = "only one side was recorded with Python stacks"
-
 #: ``more`` and ``less`` are for memory; ``unknown``: it differs, and one repeat does not show whether that is noise.
 STATUSES: Final = ("added", "removed", "faster", "slower", "more", "less", "same", "unknown")
 

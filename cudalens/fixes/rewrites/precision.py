@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from cudalens.analysis import Finding
 from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit
-from cudalens.fixes.source import Edit, assigned_in, dotted, names_read
+from cudalens.fixes.rewrites.use import read_values
+from cudalens.fixes.source import Edit, assigned_in, dotted
 
 _FLAGS: Final = (
     "torch.backends.cuda.matmul.allow_tf32",
@@ -131,14 +132,8 @@ def channels_last(program: Program, finding: Finding | None) -> Iterator[Fix]:
 
 
 def _tensors(program: Program) -> list[tuple[str, Any]]:
-    return [(name, value) for name, value in _values(program) if hasattr(value, "untyped_storage")]
+    return [(name, value) for name, value in read_values(program) if hasattr(value, "untyped_storage")]
 
 
 def _modules(program: Program) -> list[tuple[str, Any]]:
-    return [(name, value) for name, value in _values(program) if hasattr(type(value), "named_modules")]
-
-
-def _values(program: Program) -> list[tuple[str, Any]]:
-    """The variables that the cell and its functions read."""
-    names = {name for unit in program.units for name in names_read(unit.source.tree)}
-    return [(name, program.namespace[name]) for name in sorted(names) if name in program.namespace]
+    return [(name, value) for name, value in read_values(program) if hasattr(type(value), "named_modules")]

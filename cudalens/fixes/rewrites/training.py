@@ -8,6 +8,7 @@ from typing import Any
 
 from cudalens.analysis import Finding
 from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit
+from cudalens.fixes.rewrites.use import read_values
 from cudalens.fixes.source import Edit, Source, assigned_in, dotted, keyword_edit, names_read
 
 
@@ -211,11 +212,11 @@ def sparse_embedding(program: Program, finding: Finding | None) -> Iterator[Fix]
 
     names = [
         name
-        for name, value in _reached(program)
+        for name, value in read_values(program)
         if isinstance(value, torch.nn.Embedding | torch.nn.EmbeddingBag) and not value.sparse
     ]
     takes_sparse = (torch.optim.SGD, torch.optim.Adagrad, torch.optim.SparseAdam)
-    optimizers = [value for _, value in _reached(program) if isinstance(value, torch.optim.Optimizer)]
+    optimizers = [value for _, value in read_values(program) if isinstance(value, torch.optim.Optimizer)]
     if names and all(isinstance(one, takes_sparse) for one in optimizers):
         yield Fix(
             "dense_embedding",
@@ -227,12 +228,6 @@ def sparse_embedding(program: Program, finding: Finding | None) -> Iterator[Fix]
         )
 
 
-def _reached(program: Program) -> list[tuple[str, Any]]:
-    """The variables that the cell and its functions name."""
-    names = {name for unit in program.units for name in names_read(unit.source.tree)}
-    return [(name, program.namespace[name]) for name in sorted(names) if name in program.namespace]
-
-
 def _is_optimizer(value: Any) -> bool:
     return isinstance(value, type) and any(base.__qualname__ == "Optimizer" for base in value.__mro__)
 
@@ -241,7 +236,7 @@ def _optimizer_name(program: Program) -> str | None:
     """The variable of the one optimizer that the cell reaches."""
     found = [
         name
-        for name, value in _reached(program)
+        for name, value in read_values(program)
         if _is_optimizer(type(value)) and type(value).__module__.startswith("torch.optim")
     ]
     return found[0] if len(found) == 1 else None

@@ -528,8 +528,3 @@ def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict
         for name, value in after.items()
         if name not in before or (value is not before[name] and not is_equal(before[name], value))
     }
-
-
-def without_private(names: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the variables of a notebook without IPython's own."""
-    return {name: value for name, value in names.items() if not name.startswith("_")}

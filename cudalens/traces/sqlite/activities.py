@@ -302,6 +302,9 @@ COPY_KINDS: Final = {
 _MIGRATIONS: Final = (11, 12, 13)
 _PREFETCHED: Final = 1
 
+#: Columns of a kernel: its grid and blocks, and what it was launched with.
+SHAPE: Final = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
+LAUNCH: Final = ("registersPerThread", "staticSharedMemory", "dynamicSharedMemory")
 MEMORY_KINDS: Final = {
     1: "Pageable",
     2: "Pinned",

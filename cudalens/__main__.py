@@ -28,7 +28,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    _write_any_text()
+    # Let a terminal of ASCII or Latin-1 show "?" for what it cannot show, and write nothing to closed streams.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - None where a shell closed it with >&-
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
     arguments = _parse(list(sys.argv[1:] if argv is None else argv))
     try:
         code = arguments.run(arguments) or 0
@@ -63,15 +68,6 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     arguments = parser.parse_args(argv[:at])
     arguments.arguments += argv[at + 1 :]
     return arguments
-
-
-def _write_any_text() -> None:
-    """Let a terminal of ASCII or Latin-1 show "?" for what it cannot show, and write nothing to closed streams."""
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - None where a shell closed it with >&-
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="replace")
 
 
 def _refuse(message: str, code: int, *, keeps_lines: bool = False) -> int:

@@ -69,7 +69,7 @@ def no_analysis_fails(request):
     failed = []
     handler = logging.Handler(logging.DEBUG)
     handler.emit = failed.append
-    log = logging.getLogger("cudalens.analysis.failures")
+    log = logging.getLogger("cudalens.analysis.cached")
     log.addHandler(handler)
     log.setLevel(logging.DEBUG)
     log.propagate = False

@@ -583,7 +583,13 @@ def kinds_of(name: str, argument: str | None, part: str | None) -> frozenset[str
         ValueError: It has a wrong argument or part.
     """
     if name in NAMED:
-        return _kinds_of_named(name, argument, part)
+        if argument is None or part is None or part not in PARTS:
+            raise ValueError(f'expected {name}("…") with one of .{", .".join(PARTS)}')
+        try:
+            re.compile(argument)
+        except re.error as error:
+            raise ValueError(f"invalid regular expression {argument!r}: {error}") from None
+        return PARTS[part]
     if name == "finding":
         if argument not in rules() or part is not None:
             raise ValueError(f'expected finding("rule") < time, with one of the rules {", ".join(rules())}')
@@ -593,16 +599,6 @@ def kinds_of(name: str, argument: str | None, part: str | None) -> frozenset[str
     if argument is not None or part is not None:
         raise ValueError(f"{name} takes no argument and has no parts")
     return FIGURES[name].kinds
-
-
-def _kinds_of_named(name: str, argument: str | None, part: str | None) -> frozenset[str]:
-    if argument is None or part is None or part not in PARTS:
-        raise ValueError(f'expected {name}("…") with one of .{", .".join(PARTS)}')
-    try:
-        re.compile(argument)
-    except re.error as error:
-        raise ValueError(f"invalid regular expression {argument!r}: {error}") from None
-    return PARTS[part]
 
 
 def measure(trace: Trace, name: str, argument: str | None, part: str | None) -> Measures:
@@ -617,10 +613,8 @@ def measure(trace: Trace, name: str, argument: str | None, part: str | None) -> 
         return FIGURES[name].measure(trace)
     if name == "finding":
         return _with_share(sum(one.gain_ns or 0 for one in findings(trace, most=None) if one.rule == argument), trace)
-    return _of_events(trace, name, argument or "", part or "")
-
-
-def _of_events(trace: Trace, name: str, pattern: str, part: str) -> Measures:
+    pattern = argument or ""
+    part = part or ""
     arrays = EventArrays(trace)
     lengths = arrays.dur[arrays.is_named(pattern) & arrays.is_in(*NAMED[name])]
     if part == "count":

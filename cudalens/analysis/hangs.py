@@ -162,34 +162,30 @@ def _missing(job: Job, roots: list[int], found: list[Wait]) -> Hang:
 
 def _circle(job: Job, found: list[Wait]) -> Hang:
     """Return whether each rank that is waited for waits itself, in another collective."""
-    circle = _find_circle(found)
-    involved = [wait for wait in found if wait.waiting & set(circle)]
-    chosen, reason = _at_fault(job, circle, involved)
-    wait = next(wait for wait in involved if wait.blockers & chosen)
-    return _hang(job, "hang", wait, [_culprit(job, rank, reason) for rank in sorted(chosen)], found)
-
-
-def _find_circle(found: list[Wait]) -> list[int]:
     wait_of = {rank: wait for wait in found for rank in wait.waiting}
     path: list[int] = []
     rank = min(found[0].blockers)
     while rank not in path:
         path.append(rank)
         rank = min(wait_of[rank].blockers)
-    return path[path.index(rank) :]
-
-
-def _at_fault(job: Job, circle: list[int], involved: list[Wait]) -> tuple[set[int], Reason]:
-    """The ranks of a circle that left their usual order, or that are alone against all others; else all of it."""
+    circle = path[path.index(rank) :]
+    involved = [wait for wait in found if wait.waiting & set(circle)]
+    # At fault are the ranks that left their usual order, or that are alone against all others; else all of the circle.
+    reason: Reason
     ranks = {rank for wait in involved for rank in wait.waiting}
     unusual = {rank for rank in ranks if habit(job, rank) == "unusual"}
     if unusual and unusual != ranks:
         is_transfer = any((call := job.last_call(rank)) is not None and call.pair for rank in unusual)
-        return unusual, "other operation" if is_transfer else "other group"
-    few, many = (chosen(involved, key=lambda wait: len(wait.waiting)) for chosen in (min, max))
-    if len(few.waiting) < len(many.waiting) and few.blockers >= many.waiting:
-        return set(few.waiting), "other group"
-    return set(circle), "deadlock"
+        chosen = unusual
+        reason = "other operation" if is_transfer else "other group"
+    else:
+        few, many = (extreme(involved, key=lambda wait: len(wait.waiting)) for extreme in (min, max))
+        if len(few.waiting) < len(many.waiting) and few.blockers >= many.waiting:
+            chosen, reason = set(few.waiting), "other group"
+        else:
+            chosen, reason = set(circle), "deadlock"
+    wait = next(wait for wait in involved if wait.blockers & chosen)
+    return _hang(job, "hang", wait, [_culprit(job, rank, reason) for rank in sorted(chosen)], found)
 
 
 def _hang(
@@ -360,7 +356,13 @@ def _of_transfers(job: Job, rank: int) -> Iterator[Wait]:
         if call.pair is None or (call.group, call.batch) != (first.group, first.batch):
             continue
         other = call.pair[call.op == "send"]
-        partner = _partner(job, call, rank, other)
+        # Find what the other rank entered for this call. Where older calls are missing, numbers are not comparable:
+        # then those that have not ended are counted on both ranks.
+        mine, theirs = (job.transfers[call.lane].get(one, []) for one in (rank, other))
+        if other in job.last and not (job.last[rank].has_all and job.last[other].has_all):
+            mine, theirs = ([one for one in calls if not one.is_finished] for calls in (mine, theirs))
+        at = mine.index(call)
+        partner = theirs[at] if at < len(theirs) else None
         key = (call.lane, call.seq, 0)
         if other != rank and other < job.num_ranks and partner is None:
             yield Wait(key, {rank: call}, frozenset([rank]), frozenset([other]), {})
@@ -368,18 +370,6 @@ def _of_transfers(job: Job, rank: int) -> Iterator[Wait]:
             entered = {rank: call, other: partner}
             waiting = frozenset(one for one, its in entered.items() if not its.is_finished)
             yield Wait(key, entered, waiting, frozenset(), dict.fromkeys(entered, difference))
-
-
-def _partner(job: Job, call: Call, rank: int, other: int) -> Call | None:
-    """Return what the other rank entered for `call`; None for nothing.
-
-    Where older calls are missing, numbers are not comparable: then those that have not ended are counted on both ranks.
-    """
-    mine, theirs = (job.transfers[call.lane].get(one, []) for one in (rank, other))
-    if other in job.last and not (job.last[rank].has_all and job.last[other].has_all):
-        mine, theirs = ([one for one in calls if not one.is_finished] for calls in (mine, theirs))
-    at = mine.index(call)
-    return theirs[at] if at < len(theirs) else None
 
 
 def _transfer_difference(call: Call, partner: Call) -> Difference | None:
@@ -398,7 +388,14 @@ def _of_group(job: Job, group: str) -> Iterator[Wait]:
         entered = {rank: calls[numbers] for rank, calls in of_rank.items() if numbers in calls}
         waiting = frozenset(rank for rank, call in entered.items() if not call.is_finished)
         missing = frozenset(rank for rank in members if not job.has_entered(rank, key))
-        odd = _odd(entered)
+        counts = Counter(signature(call) for call in entered.values())
+        odd: dict[int, Difference] = {}
+        if len(counts) > 1:
+            (usual, most), (_, second) = counts.most_common(2)
+            is_tie = most == second
+            others = {one: next(b for b in counts if b != one) if is_tie else usual for one in counts}
+            found = {rank: (signature(call), others[signature(call)]) for rank, call in entered.items()}
+            odd = {rank: _difference(a, b) for rank, (a, b) in found.items() if a != b}
         has_raised = any(call is job.last_raised.get(rank) for rank, call in entered.items())
         if (waiting or has_raised) and (missing or odd):
             yield Wait(key, entered, waiting, missing, odd)
@@ -413,17 +410,6 @@ def signature(call: Call) -> tuple[str, tuple[str, ...], int]:
     if name.startswith(_EQUAL_OUTPUTS):  # only the source has inputs
         return name, (), num_values(call.output_sizes)
     return name, call.input_dtypes, num_values(call.input_sizes) if name.startswith(_EQUAL_INPUTS) else 0
-
-
-def _odd(entered: Mapping[int, Call]) -> dict[int, Difference]:
-    counts = Counter(signature(call) for call in entered.values())
-    if len(counts) < 2:
-        return {}
-    (usual, most), (_, second) = counts.most_common(2)
-    is_tie = most == second
-    others = {one: next(b for b in counts if b != one) if is_tie else usual for one in counts}
-    found = {rank: (signature(call), others[signature(call)]) for rank, call in entered.items()}
-    return {rank: _difference(a, b) for rank, (a, b) in found.items() if a != b}
 
 
 def _difference(a: tuple[str, tuple[str, ...], int], b: tuple[str, tuple[str, ...], int]) -> Difference:

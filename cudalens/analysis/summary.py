@@ -13,7 +13,7 @@ from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.time.averages import STEP_NAME, averages
 from cudalens.analysis.time.groups import length, union
 from cudalens.frames.build import GPU_ACTIVITIES, RUNTIME_CATEGORIES, STEP_PREFIX
-from cudalens.frames.column_arrays import Bools, Ints, has_prefix, integers, is_category, map_texts
+from cudalens.frames.column_arrays import Ints, has_prefix, integers, is_category, map_texts
 
 if TYPE_CHECKING:
     from cudalens.frames import RunInfo, Trace
@@ -101,15 +101,25 @@ def summarize(trace: Trace) -> Summary:
     """
     events, info = trace.events, trace.info
     cat = events["cat"].array
-    busy, by_device = _device_busy(events)
+    busy, by_device = None, {}
+    if len(rows := np.flatnonzero(is_category(cat, GPU_ACTIVITIES))):
+        start = events["ts"].to_numpy()[rows]
+        end = start + events["dur"].to_numpy()[rows]
+        device = integers(events["device"])[rows]
+        busy = length(union(start, end))
+        by_device = {int(d): length(union(start[device == d], end[device == d])) for d in np.unique(device) if d >= 0}
     steps = events["dur"].to_numpy()[step_rows(trace)]
     window = measured_window(trace)
+    host_busy = None
+    if len(op_rows := np.flatnonzero(is_category(cat, ("cpu_op",)))):  # operators of all threads
+        op_start = events["ts"].to_numpy()[op_rows]
+        host_busy = length(union(op_start, op_start + events["dur"].to_numpy()[op_rows]))
     return Summary(
         wall_ns=window.length_ns,
         recorded_ns=window.recorded_ns,
         device_busy_ns=busy,
         device_busy_by_device=by_device,
-        host_busy_ns=_host_busy(events),
+        host_busy_ns=host_busy,
         top=_top(averages(trace)),
         num_events=len(events),
         num_ops=int(is_category(cat, ("cpu_op",)).sum()),
@@ -166,7 +176,12 @@ def measured_window(trace: Trace) -> MeasuredWindow:
     ts = events["ts"].to_numpy()
     end = ts + events["dur"].to_numpy()
     is_counted, takes_time = ~is_category(events["cat"].array, _NOT_COSTS), ~events["is_instant"].to_numpy()
-    recorded = _recorded_window(info, ts, end, is_counted)
+    if info.started_ns is not None and info.ended_ns is not None:
+        recorded = info.started_ns, info.ended_ns
+    elif not is_counted.any():
+        recorded = 0, 0
+    else:
+        recorded = int(ts[is_counted].min()), int(end[is_counted].max())
     is_work = is_category(events["cat"].array, GPU_ACTIVITIES) & takes_time
     if not is_work.any():
         is_work = is_counted & takes_time
@@ -175,15 +190,6 @@ def measured_window(trace: Trace) -> MeasuredWindow:
     inner = np.concatenate([np.flatnonzero(is_work), step_rows(trace)])
     first, last = int(ts[inner].min()), int(end[inner].max())
     return MeasuredWindow(first, last, min(first, recorded[0]), max(last, recorded[1]))
-
-
-def _recorded_window(info: RunInfo, ts: Ints, end: Ints, counted: Bools) -> tuple[int, int]:
-    """Return the window that the run info has, else the span of the `counted` events; ns."""
-    if info.started_ns is not None and info.ended_ns is not None:
-        return info.started_ns, info.ended_ns
-    if not counted.any():
-        return 0, 0
-    return int(ts[counted].min()), int(end[counted].max())
 
 
 def wall_ns(trace: Trace) -> int:
@@ -204,26 +210,6 @@ def step_rows(trace: Trace) -> Ints:
     events = trace.events
     is_step = has_prefix(events["name"].array, STEP_PREFIX)
     return np.flatnonzero(is_step & events["device"].isna().to_numpy() & ~events["is_instant"].to_numpy())
-
-
-def _device_busy(events: pd.DataFrame) -> tuple[int | None, dict[int, int]]:
-    rows = np.flatnonzero(is_category(events["cat"].array, GPU_ACTIVITIES))
-    if not len(rows):
-        return None, {}
-    start = events["ts"].to_numpy()[rows]
-    end = start + events["dur"].to_numpy()[rows]
-    device = integers(events["device"])[rows]
-    each = {int(d): length(union(start[device == d], end[device == d])) for d in np.unique(device) if d >= 0}
-    return length(union(start, end)), each
-
-
-def _host_busy(events: pd.DataFrame) -> int | None:
-    """Union, over all threads, of the operators."""
-    rows = np.flatnonzero(is_category(events["cat"].array, ("cpu_op",)))
-    if not len(rows):
-        return None
-    start = events["ts"].to_numpy()[rows]
-    return length(union(start, start + events["dur"].to_numpy()[rows]))
 
 
 def _top(rows: pd.DataFrame) -> tuple[TopCost, ...]:

@@ -131,7 +131,11 @@ def compile_report(
         VirtualDeviceError: There is no GPU; or torch.compile does not work on this virtual device.
         ValueError: `mode` is not a mode.
     """
-    eager_function = _uncompiled(function)
+    wrapper: Any = function  # perhaps one that torch.compile made
+    original = getattr(wrapper, "_torchdynamo_orig_callable", None)
+    if original is None:
+        original = getattr(wrapper, "_orig_mod", None)
+    eager_function = function if original is None else original
     return report_calls(lambda compiled: compiled(*args), eager_function, mode=mode, dynamic=dynamic)
 
 
@@ -192,15 +196,6 @@ def _compiled(function: Callable[..., Any], mode: Mode, dynamic: bool | None) ->
     inductor: Any = torch._TorchCompileInductorWrapper
     backend = make_backend(inductor(mode, None, dynamic))
     return torch.compile(function, backend=backend, dynamic=dynamic)
-
-
-def _uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what torch.compile compiled; `function` itself if it is not compiled."""
-    compiled: Any = function
-    original = getattr(compiled, "_torchdynamo_orig_callable", None)
-    if original is None:
-        original = getattr(compiled, "_orig_mod", None)
-    return function if original is None else original
 
 
 def _measure(call: Callable[[], Any], before: Callable[[], object], name: str, held_bytes: int) -> Measured:

@@ -65,7 +65,10 @@ def confirm(
     runs = _checked("runs", DEFAULT_RUNS if runs is None else runs, MAX_RUNS)
     if hold_ns is not None:
         _checked("hold_ns", hold_ns, MAX_HOLD_NS)
-    limit_s = _checked_limit(DEFAULT_LIMIT_S if limit_s is None else limit_s)
+    value = DEFAULT_LIMIT_S if limit_s is None else limit_s
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise ExploreError(f"limit_s={value!r}: expected a number of seconds above 0.")
+    limit_s = float(value)
     races = sanitizer.races if races is None else list(races)
     if not races:
         raise ExploreError(
@@ -138,12 +141,6 @@ def _checked(name: str, value: Any, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         raise ExploreError(f"{name}={value!r}: expected a whole number from 1 to {most:,}.")
     return value
-
-
-def _checked_limit(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise ExploreError(f"limit_s={value!r}: expected a number of seconds above 0.")
-    return float(value)
 
 
 def checked_device(*, on_virtual: bool = False) -> str:

@@ -27,7 +27,7 @@ def graph_nodes(what: Trace | Graphed | LazyGraphed, graph: int | None = None) -
         GraphError: There is no such graph, or its nodes are unknown.
         TypeError: `what` is neither of them.
     """
-    from cudalens.analysis.graph_nodes import nodes_of_rows, nodes_of_trace
+    from cudalens.analysis.graphs import nodes_of_rows, nodes_of_trace
     from cudalens.views.graphs.nodes import ShownNodes
     from cudalens.views.sections.trust import simulated
 

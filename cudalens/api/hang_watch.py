@@ -134,12 +134,18 @@ class HangWatcher:
 
     def _write_state(self, name: str, ending: str) -> None:
         rank, world_size = flight_recorder.rank_and_size() if flight_recorder.is_initialized() else (self._rank, 0)
+        # Python stacks of the threads of this process but the watcher's, the main thread first.
+        stacks = sys._current_frames()
+        threads = [thread for thread in threading.enumerate() if thread.ident in stacks and thread.name != _THREAD_NAME]
+        threads.sort(key=lambda thread: thread is not threading.main_thread())
         state = {
             "rank": rank,
             "world_size": world_size,
             "written_ns": time.time_ns(),
             "groups": flight_recorder.groups() if world_size else {},
-            "threads": _thread_stacks(),
+            "threads": [
+                {"name": one.name, "frames": _frames(stacks[one.ident or 0])} for one in threads[:_NUM_THREADS]
+            ],
             "ending": ending,
             "transfer": _transfer() if world_size and not ending else None,
         }
@@ -218,14 +224,6 @@ def _transfer() -> dict[str, Any] | None:
         return flight_recorder.transfer_in(frame)
     except (AttributeError, KeyError, ValueError):  # private names of another version of torch
         return None
-
-
-def _thread_stacks() -> list[dict[str, Any]]:
-    """Python stacks of the threads of this process but the watcher's, the main thread first."""
-    stacks = sys._current_frames()
-    threads = [thread for thread in threading.enumerate() if thread.ident in stacks and thread.name != _THREAD_NAME]
-    threads.sort(key=lambda thread: thread is not threading.main_thread())
-    return [{"name": one.name, "frames": _frames(stacks[one.ident or 0])} for one in threads[:_NUM_THREADS]]
 
 
 def _frames(frame: FrameType | None) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.ranks.reduce import Reduction, reduce_rank
+from cudalens.analysis.ranks.job import Reduction, reduce_rank
 from cudalens.api.rank_processes import RankProcesses
 from cudalens.api.rank_record import RankRecord, import_modules
 from cudalens.errors import VirtualDeviceError
@@ -22,7 +22,8 @@ from cudalens.frames.rank_store import joined
 from cudalens.frames.ranks import events_of
 from cudalens.gpus.predict import COLLECTIVES, time_band
 from cudalens.gpus.registry import DeviceSpec, parse_device
-from cudalens.views.ranks.section import RanksSummary, SimulatedFacts, simulated_section
+from cudalens.views.ranks.section import RanksSummary
+from cudalens.views.ranks.simulated import SimulatedFacts, simulated_section
 from cudalens.views.sections.clean_text import clean
 from cudalens.views.sections.shown import Shown, write_page
 from cudalens.views.sections.unknown_values import DEFAULT, UnknownValues
@@ -114,7 +115,7 @@ class Job(Ranks):
         name = title or f"Simulated job {self.name}"
         return write_page(path, name, f"<h1>{escape(clean(name))}</h1>{self.summary()._repr_html_()}")
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         shown = self.summary()
         return {"text/plain": str(shown), "text/html": shown._repr_html_()}
 
@@ -396,39 +397,36 @@ class JobParts:
         for rank, colour in sorted(self.programs.colours.items()):
             copies.setdefault(colour, []).append(rank)
         names = next(iter(self.reductions.values())).frames
-        return {name: self._join_frame(name, copies) for name in names}
-
-    def _join_frame(self, name: str, copies: Mapping[int, list[int]]) -> pd.DataFrame:
-        parts = {colour: self._repeated(colour, ranks, name) for colour, ranks in copies.items()}
-        frame = joined(parts)
-        lengths = {colour: len(part) // len(copies[colour]) for colour, part in parts.items()}
-        ranks = [np.repeat(np.array(copies[colour], np.int64), lengths[colour]) for colour in parts]
-        frame["rank"] = pd.array(np.concatenate(ranks), "Int64")
-        return frame.sort_values("rank", kind="stable", ignore_index=True)
+        frames = {}
+        for name in names:
+            parts = {colour: self._repeated(colour, ranks, name) for colour, ranks in copies.items()}
+            frame = joined(parts)
+            lengths = {colour: len(part) // len(copies[colour]) for colour, part in parts.items()}
+            ranks = [np.repeat(np.array(copies[colour], np.int64), lengths[colour]) for colour in parts]
+            frame["rank"] = pd.array(np.concatenate(ranks), "Int64")
+            frames[name] = frame.sort_values("rank", kind="stable", ignore_index=True)
+        return frames
 
     def _repeated(self, colour: int, ranks: list[int], name: str) -> pd.DataFrame:
         frame = self.reductions[colour].frames[name]
         rows = np.tile(np.arange(len(frame)), len(ranks))
         made = frame.iloc[rows].reset_index(drop=True)
         if name == "collectives" and len(frame):
-            self._name_groups(made, frame, ranks)
+            # Give each rank its own groups and peers.
+            layout, of = self.programs.layout, self.programs.program_of[ranks[0]]
+            program = self.programs.programs[of]
+            theirs = facts_of_copy(program, layout, ranks[0], of)
+            for column in ("process_group", "group_ranks", "src_rank", "dst_rank"):
+                values: list[Any] = []
+                for rank in ranks:
+                    facts = facts_of_copy(program, layout, rank, of)
+                    own = {theirs[number][column]: facts[number][column] for number in facts}
+                    values += [own.get(value, value) for value in frame[column].astype(object).tolist()]
+                is_text = column in ("process_group", "group_ranks")
+                made[column] = pd.Categorical(values) if is_text else pd.array(values, "Int64")
             gpu, each = self.programs.cluster.gpu_of(ranks[0]), list(map(self.programs.cluster.gpu_of, ranks))
             made["device"] = made["device"].where(made["device"] != gpu, np.repeat(each, len(frame)))
         return made
-
-    def _name_groups(self, made: pd.DataFrame, frame: pd.DataFrame, ranks: list[int]) -> None:
-        """Give each rank its own groups and peers."""
-        layout, of = self.programs.layout, self.programs.program_of[ranks[0]]
-        program = self.programs.programs[of]
-        theirs = facts_of_copy(program, layout, ranks[0], of)
-        for column in ("process_group", "group_ranks", "src_rank", "dst_rank"):
-            values: list[Any] = []
-            for rank in ranks:
-                facts = facts_of_copy(program, layout, rank, of)
-                own = {theirs[number][column]: facts[number][column] for number in facts}
-                values += [own.get(value, value) for value in frame[column].astype(object).tolist()]
-            is_text = column in ("process_group", "group_ranks")
-            made[column] = pd.Categorical(values) if is_text else pd.array(values, "Int64")
 
 
 def _host(cluster: Cluster, rank: int) -> str:

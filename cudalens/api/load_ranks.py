@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.ranks.reduce import Reduction, join, reduce_rank
+from cudalens.analysis.ranks.job import Reduction, join, reduce_rank
 from cudalens.analysis.time.groups import measured
 from cudalens.analysis.time.overlap import bus_factors
 from cudalens.api.load import load_trace
@@ -123,18 +123,16 @@ def _tasks(paths: Sequence[str], store: str | None, *, repair: bool) -> list[Ran
 def _results(tasks: Sequence[RankTask], client: Any) -> Iterator[RankResult]:
     if client is not None:
         return on_cluster(tasks, client)
-    num_processes = min(len(tasks), _num_cores())
+    num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    num_processes = min(len(tasks), num_cores)
     if num_processes < 2 or any(task.path.startswith("memory://") for task in tasks) or _num_bytes(tasks) < _FEW_BYTES:
-        return in_this_process([_keeping(task) for task in tasks])
+        return in_this_process(
+            [
+                RankTask(task.path, task.number, task.rank, task.store, task.repair, keeps=task.store is None)
+                for task in tasks
+            ]
+        )
     return in_processes(tasks, num_processes)
-
-
-def _keeping(task: RankTask) -> RankTask:
-    return RankTask(task.path, task.number, task.rank, task.store, task.repair, keeps=task.store is None)
-
-
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _num_bytes(tasks: Sequence[RankTask]) -> int:
@@ -511,7 +509,11 @@ def _forked(requests: int, results: int, pipes: Sequence[tuple[int, int]]) -> No
 def _work(requests: IO[bytes], results: IO[bytes]) -> None:
     threading.current_thread().name = "cudalens-ranks"
     while (task := _next(requests)) is not None:
-        pickle.dump(_safely(task), results, protocol=pickle.HIGHEST_PROTOCOL)
+        try:
+            result = read_rank(task)
+        except Exception as error:  # a file must not end the process that reads the others
+            result = failed(task, error)
+        pickle.dump(result, results, protocol=pickle.HIGHEST_PROTOCOL)
         results.flush()
 
 
@@ -521,13 +523,6 @@ def _next(requests: IO[bytes]) -> RankTask | None:
     except EOFError:
         return None
     return task
-
-
-def _safely(task: RankTask) -> RankResult:
-    try:
-        return read_rank(task)
-    except Exception as error:  # a file must not end the process that reads the others
-        return failed(task, error)
 
 
 def on_cluster(tasks: Sequence[RankTask], client: Any) -> Iterator[RankResult]:

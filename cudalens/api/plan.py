@@ -10,7 +10,7 @@ import pandas as pd
 
 from cudalens.api.job import check_no_device, job, make_cluster
 from cudalens.gpus.registry import DeviceSpec
-from cudalens.views.ranks.section import plan_section
+from cudalens.views.ranks.simulated import plan_section
 from cudalens.views.sections.shown import Shown
 from cudalens.views.sections.unknown_values import DEFAULT, UnknownValues
 from cudalens.virtual.jobs.topology import Network
@@ -122,7 +122,7 @@ def _measure(
     default: float | None,
 ) -> tuple[dict[str, Any], UnknownValues]:
     """Return the figures of a layout, and what it did with unknown values; those of one that cannot run are missing."""
-    from cudalens.views.ranks.section import exposed_share
+    from cudalens.views.ranks.simulated import exposed_share
 
     text = " x ".join(f"{name} {size}" for name, size in layout.items())
     try:

@@ -112,6 +112,13 @@ class Recorder:
         frames |= self._waits(session, frames)
         frames |= with_cell_names(frames)
         window = {"started_ns": session.started_ns, "ended_ns": session.ended_ns}
+        options: dict[str, Any] = dict(self._options.to_dict())
+        if self._metrics:
+            options["metrics"] = self._metrics
+        if self._records_syncs:
+            options["syncs"] = True
+        if schedule:
+            options["schedule"] = schedule
         info = run_info(
             name,
             outcome,
@@ -119,7 +126,7 @@ class Recorder:
             build_s=session.build_s,
             start_s=session.start_s,
             stop_s=session.stop_s,
-            options=self._recorded_options(schedule),
+            options=options,
             num_steps=self.steps.num_steps or None,
             code=code,
             problems=(*session.problems, *self.profiler.problems, *self.virtual.problems, *self._unread()),
@@ -130,16 +137,6 @@ class Recorder:
             | (metadata or {}),
         )
         return _checked(Trace(info, **frames))
-
-    def _recorded_options(self, schedule: str | None) -> dict[str, Any]:
-        options: dict[str, Any] = dict(self._options.to_dict())
-        if self._metrics:
-            options["metrics"] = self._metrics
-        if self._records_syncs:
-            options["syncs"] = True
-        if schedule:
-            options["schedule"] = schedule
-        return options
 
     def _waits(self, session: Session, frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         """Return the ``syncs`` frame, from the runtime calls among the events and from the recorded source lines."""

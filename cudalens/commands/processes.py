@@ -68,7 +68,7 @@ def add_mcp(verbs: arguments.Verbs) -> None:
 
 def serve_folder(options: argparse.Namespace) -> None:
     """Serve until the client ends."""
-    from cudalens.api.mcp_server.server import serve
+    from cudalens.api.mcp_server import serve
 
     serve(options.folder)
 

@@ -19,7 +19,7 @@ from cudalens.commands import arguments
 from cudalens.errors import AssertionFailed, OutputError, QueryError, invalid_choice
 
 if TYPE_CHECKING:
-    from cudalens.frames import Ranks, Trace
+    from cudalens.frames import Trace
 
 
 def add_report(verbs: arguments.Verbs) -> None:
@@ -227,7 +227,16 @@ def add_query(verbs: arguments.Verbs) -> None:
 def print_query(options: argparse.Namespace) -> int | None:
     """Print the result of the query."""
     try:
-        found = _load_tables(options.trace).sql(options.sql)
+        from cudalens.frames import Ranks
+
+        tables: Trace | Ranks
+        if not options.trace.is_dir():
+            tables = arguments.load(options.trace)
+        elif (options.trace / "job.json").exists():  # a store of ranks
+            tables = Ranks.open(options.trace)
+        else:
+            tables = cudalens.load_ranks(options.trace)
+        found = tables.sql(options.sql)
     except ImportError as error:
         raise QueryError(str(error)) from error
     if options.csv:
@@ -239,15 +248,6 @@ def print_query(options: argparse.Namespace) -> int | None:
         if len(found) > _MAX_ROWS:
             arguments.show(f"... {len(found) - _MAX_ROWS:,} more rows; --csv prints all.")
     return None
-
-
-def _load_tables(path: Path) -> Trace | Ranks:
-    """Return the trace of a file, or the ranks of a store or of a folder of traces."""
-    from cudalens.frames import Ranks
-
-    if not path.is_dir():
-        return arguments.load(path)
-    return Ranks.open(path) if (path / "job.json").exists() else cudalens.load_ranks(path)
 
 
 # Serve one page on 127.0.0.1, at an address with a random token. Standard library only.

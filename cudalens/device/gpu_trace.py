@@ -284,7 +284,17 @@ class Subscription:
     def close(self) -> None:
         """End the subscription immediately. Can be called twice."""
         self.is_open = False
-        _remove_closed()
+        global _subscriptions
+        with _lock:
+            _subscriptions = tuple(s for s in _subscriptions if s.is_open)
+            if not _subscriptions:
+                # torch's registries have no method that removes a callback; their lists must not change in place.
+                import torch.cuda._gpu_trace as gpu_trace
+
+                for name, callback in _callbacks.items():
+                    registry: Any = getattr(gpu_trace, name)
+                    if callback in getattr(registry, _LIST, ()):
+                        setattr(registry, _LIST, [other for other in getattr(registry, _LIST) if other is not callback])
 
     def __enter__(self) -> Subscription:
         return self
@@ -368,14 +378,6 @@ def missing_kinds() -> tuple[type[Record], ...]:
     return tuple(REGISTRIES[name] for name in _missing or ())
 
 
-def _remove_closed() -> None:
-    global _subscriptions
-    with _lock:
-        _subscriptions = tuple(s for s in _subscriptions if s.is_open)
-        if not _subscriptions:
-            _withdraw()
-
-
 def _register() -> None:
     """Register one callback in each of torch's registries, and activate them on real devices."""
     global _missing
@@ -397,16 +399,12 @@ def _register() -> None:
         activate: Callable[[], None] | None = getattr(_C, "_activate_gpu_trace", None)
         if activate is not None:
             activate()
-    _note_graphs()
-
-
-def _note_graphs() -> None:
-    """Wrap the class of a real device's graphs. Its base is of C++; the class of a virtual device has no such base."""
+    # Wrap the class of a real device's graphs. Its base is of C++; the class of a virtual device has no such base.
     import torch
 
-    kind: Any = torch.cuda.CUDAGraph
-    if type(kind).__name__ == "pybind11_type":
-        emit_graph_calls(kind)
+    graph_class: Any = torch.cuda.CUDAGraph
+    if type(graph_class).__name__ == "pybind11_type":
+        emit_graph_calls(graph_class)
 
 
 def emit_graph_calls(kind: type[Any]) -> None:
@@ -458,16 +456,6 @@ def _current_stream() -> int:
     import torch
 
     return int(torch.cuda.current_stream().cuda_stream) if is_on() else 0
-
-
-def _withdraw() -> None:
-    """Remove the callbacks from torch's registries, which have no method for it, without changing a list in place."""
-    import torch.cuda._gpu_trace as gpu_trace
-
-    for name, callback in _callbacks.items():
-        registry: Any = getattr(gpu_trace, name)
-        if callback in getattr(registry, _LIST, ()):
-            setattr(registry, _LIST, [other for other in getattr(registry, _LIST) if other is not callback])
 
 
 def _callback(kind: type[Record]) -> Callable[..., None]:

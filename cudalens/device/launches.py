@@ -13,6 +13,7 @@ Not recorded: kernels that were compiled before and are called directly (``compi
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
@@ -160,30 +161,25 @@ def _analyzed(function: Any, given: dict[str, Any]) -> frozenset[str] | None:
     plain = {name: value.base if _is_descriptor(value) else value for name, value in given.items()}
     blocks = {name: ("stable", (list(value.block_shape),)) for name, value in given.items() if _is_descriptor(value)}
     try:
-        import torch._higher_order_ops.triton_kernel_wrap as wrap
-
-        return _identified(wrap, function, plain, blocks)
+        wrap: Any = importlib.import_module("torch._higher_order_ops.triton_kernel_wrap")
+        with _lock:
+            failures, log = _FailureLog(), wrap.log
+            wrap.log = failures
+            try:
+                if hasattr(wrap, "identify_accessed_tensors"):  # from torch 2.13 on
+                    accesses = wrap.identify_accessed_tensors(function, plain, blocks).read_writes
+                    written = frozenset(dep.name for dep in accesses.writes)
+                else:
+                    written = frozenset(wrap.identify_mutated_tensors(function, plain, blocks))
+            finally:
+                wrap.log = log
+        return None if failures.has_failed else written
     except Exception:  # an unsupported version of Triton or torch
         return None
 
 
 def _is_descriptor(value: Any) -> bool:
     return hasattr(value, "block_shape") and isinstance(getattr(value, "base", None), torch.Tensor)
-
-
-def _identified(wrap: Any, function: Any, plain: dict[str, Any], blocks: dict[str, Any]) -> frozenset[str] | None:
-    with _lock:
-        failures, log = _FailureLog(), wrap.log
-        wrap.log = failures
-        try:
-            if hasattr(wrap, "identify_accessed_tensors"):  # from torch 2.13 on
-                accesses = wrap.identify_accessed_tensors(function, plain, blocks).read_writes
-                written = frozenset(dep.name for dep in accesses.writes)
-            else:
-                written = frozenset(wrap.identify_mutated_tensors(function, plain, blocks))
-        finally:
-            wrap.log = log
-    return None if failures.has_failed else written
 
 
 # Queries of events and streams, for which torch fires no callback.

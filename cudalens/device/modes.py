@@ -69,7 +69,11 @@ def leave(mode: Any) -> bool:
     while (top := dispatch._pop_mode()) is not mode:
         above.append(top)
     if above:
-        _pass_flags(mode, above[-1])
+        # The next mode above restores torch's flags to their values before ours.
+        for name in _FLAGS:
+            ours, theirs = getattr(mode, name, None), getattr(above[-1], name, None)
+            if ours and theirs:
+                theirs[-1] = ours.pop()
     else:
         dispatch._push_mode(mode)
         mode.__exit__(None, None, None)
@@ -108,11 +112,3 @@ def _observers_at_top() -> list[Any]:
             break
         found.append(_at(position))
     return found
-
-
-def _pass_flags(mode: Any, above: Any) -> None:
-    """Make the next mode above restore torch's flags to their values before ours."""
-    for name in _FLAGS:
-        ours, theirs = getattr(mode, name, None), getattr(above, name, None)
-        if ours and theirs:
-            theirs[-1] = ours.pop()

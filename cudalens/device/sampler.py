@@ -15,7 +15,7 @@ from cudalens.device.inventory import readings
 from cudalens.device.inventory.readings import FIELDS, Gpu, GpuGoneError, Reading, Source, visible_numbers
 from cudalens.device.own_work import own_thread
 from cudalens.errors import MetricsError
-from cudalens.frames.counters import metrics_frame
+from cudalens.frames.build import metrics_frame
 from cudalens.frames.info import Problem
 
 if TYPE_CHECKING:
@@ -155,16 +155,13 @@ class Sampler:
 
     def _run(self) -> None:
         with own_thread():
-            self._read_on()
-
-    def _read_on(self) -> None:
-        next_s = time.monotonic() + self._period_s
-        while not self._stopping.wait(max(0.0, next_s - time.monotonic())):
-            self.take()
-            if not self.gpus and self._on_change is None:
-                self._stopping.set()
-            # A missed reading is skipped.
-            next_s = max(next_s + self._period_s, time.monotonic())
+            next_s = time.monotonic() + self._period_s
+            while not self._stopping.wait(max(0.0, next_s - time.monotonic())):
+                self.take()
+                if not self.gpus and self._on_change is None:
+                    self._stopping.set()
+                # A missed reading is skipped.
+                next_s = max(next_s + self._period_s, time.monotonic())
 
     def take(self, source: Source | None = None) -> None:
         """Read every GPU once, in the calling thread.
@@ -185,7 +182,10 @@ class Sampler:
             return
         self.samples += taken
         if len(self.samples) > MAX_SAMPLES:
-            self._thin()
+            moments = list(dict.fromkeys(sample.ts for sample in self.samples))
+            kept = set(moments[::2])
+            self.samples = [sample for sample in self.samples if sample.ts in kept]
+            self._period_s *= 2
 
     def _read(self, source: Source, gpu: Gpu, now: int) -> Sample | None:
         try:
@@ -196,12 +196,6 @@ class Sampler:
         except Exception as error:
             self.problems[f"a reading of GPU {gpu.number}"] = f"{type(error).__name__}: {error}"
         return None
-
-    def _thin(self) -> None:
-        moments = list(dict.fromkeys(sample.ts for sample in self.samples))
-        kept = set(moments[::2])
-        self.samples = [sample for sample in self.samples if sample.ts in kept]
-        self._period_s *= 2
 
     def _forget(self) -> None:
         """Drop thread and source in a forked child, which has no thread and must not use the parent's library."""

@@ -14,6 +14,7 @@ import importlib.util
 import linecache
 import re
 import sys
+import sysconfig
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,9 @@ _PASSED_BY: Final = (
 )
 
 
+_STANDARD: Final = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
+
+
 def is_own(filename: str) -> bool:
     """Return whether a file is this package's."""
     return filename.startswith(f"{_OWN}/")
@@ -63,6 +67,13 @@ def is_own(filename: str) -> bool:
 def is_passed_by(filename: str) -> bool:
     """Whether a file's stack frames are never the user's: it is Python's machinery, torch's or this package's."""
     return filename.startswith(_PASSED_BY)
+
+
+def is_users_file(filename: str) -> bool:
+    """Return whether a source file belongs to the program, and not to Python, an installed package or this one."""
+    if "site-packages" in filename or "dist-packages" in filename or is_passed_by(filename):
+        return False
+    return not filename.startswith(_STANDARD)
 
 
 class Place:

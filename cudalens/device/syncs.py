@@ -331,9 +331,10 @@ class SyncCollector:
         now, tid = self._now(), threading.get_native_id()
         place = stacks.place(2)
         with self._lock:
-            last = self._open.get(tid, [])[-1:]
-            if call == _STREAM and last and _is_only_warned(last[0]) and last[0].place is place:
-                last[0].ts, last[0].has_callback = now, True  # the virtual device warns first
+            last = next(reversed(self._open.get(tid, ())), None)
+            is_only_warned = last is not None and last.has_warning and not last.has_callback
+            if call == _STREAM and last is not None and is_only_warned and last.place is place:
+                last.ts, last.has_callback = now, True  # the virtual device warns first
                 self._open[tid].clear()
                 return
             self._note(_Sighting(now, tid, call, place, self._stack(), current_device(), has_callback=True))
@@ -380,10 +381,6 @@ def _now() -> int:
 
 def _ignore(*arguments: object) -> None:
     """Ignore a record."""
-
-
-def _is_only_warned(sighting: _Sighting) -> bool:
-    return sighting.has_warning and not sighting.has_callback
 
 
 class _Writer:

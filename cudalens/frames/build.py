@@ -1,4 +1,4 @@
-"""Build the events and memory frames from raw columns: sorted, with links, call tree, self times and forward operators.
+"""Build frames from raw columns: events and memory, sorted, with links, call tree and self times; and counters.
 
 Collectors and readers leave out what they do not have. Only this module fills in the rest, so that every Trace follows
 the same definitions.
@@ -7,8 +7,10 @@ the same definitions.
 from __future__ import annotations
 
 import gc
+import math
+from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,7 +19,15 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames import tree
-from cudalens.frames.catalog_frames import Column, columns_of, frame_of, missing_array
+from cudalens.frames.catalog_frames import (
+    Column,
+    check_frame,
+    column_array,
+    columns_of,
+    empty_frame,
+    frame_of,
+    missing_array,
+)
 from cudalens.frames.column_arrays import (
     Bools,
     Ints,
@@ -28,6 +38,7 @@ from cudalens.frames.column_arrays import (
     map_texts,
     masked,
     positions,
+    text_column,
 )
 
 
@@ -58,7 +69,11 @@ def merge_frames(first: Mapping[str, pd.DataFrame], second: Mapping[str, pd.Data
     second = {name: _without_links(name, frame, left_out) for name, frame in second.items()}
     if len(first.get("stacks", ())) and len(second.get("stacks", ())):
         offset = int(first["stacks"]["stack"].max()) + 1
-        moved = {name: _with_moved_stacks(name, frame, offset) for name, frame in second.items()}
+        moved = {}  # with `offset` added to stack ids
+        for name, frame in second.items():
+            columns = [column.name for column in columns_of(name) if column.names == "stacks"]
+            columns += ["stack"] if name == "stacks" else []
+            moved[name] = frame.assign(**{column: frame[column] + offset for column in columns})
         return {**moved, **first, "stacks": merge_stacks(first["stacks"], moved["stacks"])}
 
     merged = {**second, **first}
@@ -73,13 +88,6 @@ def _without_links(name: str, frame: pd.DataFrame, left_out: Set[str]) -> pd.Dat
     if not links:
         return frame
     return frame.assign(**{link: pd.array([pd.NA] * len(frame), dtype="Int64") for link in links})
-
-
-def _with_moved_stacks(name: str, frame: pd.DataFrame, offset: int) -> pd.DataFrame:
-    """`frame` with `offset` added to its stack ids."""
-    columns = [column.name for column in columns_of(name) if column.names == "stacks"]
-    columns += ["stack"] if name == "stacks" else []
-    return frame.assign(**{column: frame[column] + offset for column in columns})
 
 
 def merge_stacks(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
@@ -244,18 +252,14 @@ def _column(column: Column, value: Any, order: Ints, is_sorted: bool) -> Any:
     if value is None:
         return missing_array(column.dtype, len(order))
     if column.dtype == "category":
-        value = _with_text(value if isinstance(value, pd.Categorical) else pd.Categorical(value))
+        value = value if isinstance(value, pd.Categorical) else pd.Categorical(value)
+        text = pd.Index([], dtype="str").dtype  # of the categories, also if there are none
+        value = value if value.categories.dtype == text else value.rename_categories(value.categories.astype(text))
     elif column.dtype in ("int64", "bool"):
         value = np.asarray(value, column.dtype)
     elif str(getattr(value, "dtype", "")) != column.dtype:
         value = pd.array(value, dtype=column.dtype)
     return value if is_sorted else value.take(order)
-
-
-def _with_text(value: pd.Categorical) -> pd.Categorical:
-    """`value` with categories of pandas' text dtype, also if it has none."""
-    text = pd.Index([], dtype="str").dtype
-    return value if value.categories.dtype == text else value.rename_categories(value.categories.astype(text))
 
 
 def _key(values: Any) -> Ints:
@@ -459,3 +463,80 @@ class _Threads:
             [lane_of.get((int(self._pid[self._backward[at]]), int(self._named[at])), -1) for at in first], np.int64
         )
         return of_code[pairs]
+
+
+_LIMIT = 1 << 62
+
+
+class CounterValues:
+    """Collects values of counters."""
+
+    def __init__(self) -> None:
+        self._ts, self._values, self._codes = array("q"), array("d"), array("q")
+        self._code_of: dict[tuple[str, str | None, str | None, str | None], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._ts)
+
+    def add(
+        self,
+        ts: int,
+        name: str,
+        value: Any,
+        *,
+        series: str | None = None,
+        process: str | None = None,
+        unit: str | None = None,
+    ) -> bool:
+        """Keep one value; return False and keep nothing if it is not a number or its time is out of range."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or not -_LIMIT < ts < _LIMIT:
+            return False
+        try:
+            number = float(value)
+        except OverflowError:
+            return False
+        self._ts.append(ts)
+        self._values.append(number if math.isfinite(number) else math.nan)
+        self._codes.append(self._code_of.setdefault((name, series, process, unit), len(self._code_of)))
+        return True
+
+    def to_frame(self, base: int = 0) -> pd.DataFrame:
+        """Return the frame, by time; `base`, in ns, is added to the times."""
+        if not self._ts:
+            return empty_frame("counters")
+        ts = np.array(self._ts, np.int64)
+        order = np.argsort(ts, kind="stable")
+        values = np.array(self._values, np.float64)[order]
+        unknown = np.isnan(values)
+        codes = np.array(self._codes, np.int64)[order]
+        texts = dict(zip(("name", "series", "process", "unit"), zip(*self._code_of, strict=True), strict=True))
+        arrays: dict[str, Any] = {name: text_column(column).take(codes) for name, column in texts.items()}
+        arrays["ts"] = ts[order] + base
+        arrays["value"] = pd.arrays.FloatingArray(np.where(unknown, 0, values), unknown)
+        return frame_of("counters", {c.name: arrays[c.name] for c in columns_of("counters")})
+
+
+#: Longest note that is kept, in characters.
+MAX_NOTE = 500
+
+
+def marks_frame(rows: Iterable[tuple[int, int, str]]) -> pd.DataFrame:
+    """Return the marks `rows`, each a start in ns, a length in ns and a note, by time."""
+    ordered = sorted(rows, key=lambda row: row[:2])
+    ts, dur = (np.array([row[k] for row in ordered], np.int64) for k in (0, 1))
+    notes = pd.Categorical([row[2][:MAX_NOTE].encode("utf-8", "replace").decode() for row in ordered])
+    return check_frame("marks", pd.DataFrame({"ts": ts, "dur": dur, "note": notes}))
+
+
+def metrics_frame(readings: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+    """Return the frame ``metrics``.
+
+    Args:
+        readings: By column of the catalog, a value per reading, None if unknown; absent columns are missing. In any
+            order.
+
+    Returns:
+        The frame, in order of time, then of the device's number.
+    """
+    arrays = {c.name: column_array(readings[c.name], c.dtype) for c in columns_of("metrics") if c.name in readings}
+    return frame_of("metrics", arrays).sort_values(["ts", "physical_index"], kind="stable", ignore_index=True)

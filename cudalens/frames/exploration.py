@@ -236,7 +236,15 @@ class Exploration:
     def verdict(self) -> str:
         """The result in one line."""
         if self.is_delayed:
-            return self._verdict_of_runs()
+            benign = sum(race.verdict == "benign" for race in self.races)
+            untried = sum(race.verdict == "unknown" for race in self.races)
+            parts = [f"{len(self.confirmed)} of {_count(self.races, 'race')} confirmed by value"]
+            parts += [f"{benign} benign so far"] if benign else []
+            parts += [f"{untried} not tried"] if untried else []
+            found = f"{', '.join(parts)}, in {_count(range(self.num_schedules), 'delayed run')}"
+            if self.others:
+                found += f"; values differ in {_count(self.others, 'run')} whose accesses kept their order"
+            return f"{found}."
         tried = f"{self.num_schedules} other order{'s' * (self.num_schedules != 1)}"
         if self.is_exhaustive:
             tried = (
@@ -251,17 +259,6 @@ class Exploration:
         found = f"{len(self.confirmed)} of {_count(self.races, 'race')} confirmed by value in {tried}"
         if self.others:
             found += f"; values differ in {_count(self.others, 'schedule')} without a reported race"
-        return f"{found}."
-
-    def _verdict_of_runs(self) -> str:
-        benign = sum(race.verdict == "benign" for race in self.races)
-        untried = sum(race.verdict == "unknown" for race in self.races)
-        parts = [f"{len(self.confirmed)} of {_count(self.races, 'race')} confirmed by value"]
-        parts += [f"{benign} benign so far"] if benign else []
-        parts += [f"{untried} not tried"] if untried else []
-        found = f"{', '.join(parts)}, in {_count(range(self.num_schedules), 'delayed run')}"
-        if self.others:
-            found += f"; values differ in {_count(self.others, 'run')} whose accesses kept their order"
         return f"{found}."
 
     def __str__(self) -> str:

@@ -44,22 +44,18 @@ def decode_fields(raw: bytes, spec: Any, problems: Problems, where: str) -> Any:
         problems.add("args that cannot be read", where)
         return spec()
     if isinstance(value, dict):
-        return _usable_fields(value, spec, problems, where)
+        known = {}
+        for field in msgspec.structs.fields(spec):
+            if field.encode_name in value:
+                usable = _CONVERT[field.type](value[field.encode_name])
+                if usable is None and value[field.encode_name] is not None:
+                    problems.add(f"unusable '{field.encode_name}'", where)
+                elif usable is not None:
+                    known[field.name] = usable
+        return spec(**known)
     if value is not None:
         problems.add("args that are not an object", where)
     return spec()
-
-
-def _usable_fields(value: dict[str, Any], spec: type[Any], problems: Problems, where: str) -> Any:
-    known = {}
-    for field in msgspec.structs.fields(spec):
-        if field.encode_name in value:
-            usable = _CONVERT[field.type](value[field.encode_name])
-            if usable is None and value[field.encode_name] is not None:
-                problems.add(f"unusable '{field.encode_name}'", where)
-            elif usable is not None:
-                known[field.name] = usable
-    return spec(**known)
 
 
 def _integer(value: Any) -> int | None:
@@ -120,13 +116,13 @@ def compact_json_of(raws: Sequence[bytes]) -> list[str | None]:
         found = []
     if len(found) != len(raws):
         return [compact_json(raw) for raw in raws]
-    return [_compact_value(one) for one in found]
-
-
-def _compact_value(text: str) -> str | None:
-    if text.startswith('"'):
-        return compact_json(text.encode())
-    return None if text == "null" else text
+    values = []
+    for one in found:
+        if one.startswith('"'):
+            values.append(compact_json(one.encode()))
+        else:
+            values.append(None if one == "null" else one)
+    return values
 
 
 def compact_json(raw: bytes) -> str | None:

@@ -94,10 +94,5 @@ class Limit:
             position=position,
             found=f"{num_bytes:,} bytes or more in {what}{packed_text}",
             expected=f"at most {limit:,}, by the sizes of the file and of the free memory",
-            hint=f"If the file can be trusted: cudalens.load(path, max_bytes={_rounded(num_bytes):_}).",
+            hint=f"If the file can be trusted: cudalens.load(path, max_bytes={1 << num_bytes.bit_length():_}).",
         )
-
-
-def _rounded(num_bytes: int) -> int:
-    """Return the next power of two above `num_bytes`."""
-    return 1 << num_bytes.bit_length()

@@ -74,15 +74,18 @@ def joined(by_rank: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
     frames = [with_rank(frame, rank) for rank, frame in by_rank.items()]
     if not frames:
         return with_rank(empty_frame("events"), 0)
-    return pd.DataFrame({name: _joined_column([frame[name].array for frame in frames]) for name in frames[0]})
-
-
-def _joined_column(parts: list[Any]) -> Any:
-    if isinstance(parts[0], pd.Categorical):
-        texts: dict[str, int] = {}
-        codes = [_codes_in(part, texts) for part in parts]
-        return categorical(np.concatenate(codes), list(texts))
-    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else type(parts[0])._concat_same_type(parts)
+    columns = {}
+    for name in frames[0]:
+        parts = [frame[name].array for frame in frames]
+        if isinstance(parts[0], pd.Categorical):
+            texts: dict[str, int] = {}
+            codes = [_codes_in(part, texts) for part in parts]
+            columns[name] = categorical(np.concatenate(codes), list(texts))
+        elif isinstance(parts[0], np.ndarray):
+            columns[name] = np.concatenate(parts)
+        else:
+            columns[name] = type(parts[0])._concat_same_type(parts)
+    return pd.DataFrame(columns)
 
 
 def _codes_in(part: pd.Categorical, texts: dict[str, int]) -> Any:
@@ -140,10 +143,11 @@ class Store:
         return frame[columns or names]
 
     def _frame(self, name: str, rank: int) -> pd.DataFrame:
-        path = _part(self.url, name, self.parts[rank])
-        if name != "events" and not _exists(path):
+        url = _part(self.url, name, self.parts[rank])
+        filesystem, path = filesystem_of(url)
+        if name != "events" and not filesystem.exists(path):
             return empty_frame(name)
-        return _read(path, columns=[column.name for column in columns_of(name)])
+        return _read(url, columns=[column.name for column in columns_of(name)])
 
 
 def write_part(url: str, number: int, rank: int, trace: Trace) -> None:
@@ -223,11 +227,6 @@ def _part(url: str, frame: str, number: int) -> str:
 
 def _join(url: str, *names: str) -> str:
     return posixpath.join(url, *names) if "://" in url else str(Path(url, *names))
-
-
-def _exists(url: str) -> bool:
-    filesystem, path = filesystem_of(url)
-    return bool(filesystem.exists(path))
 
 
 def _opened(url: str, mode: str) -> IO[bytes]:

@@ -145,7 +145,7 @@ class Ranks(Mapping[int, Trace]):
         """
         if self._frames:
             return self._frames
-        from cudalens.analysis.ranks.reduce import reduce_ranks
+        from cudalens.analysis.ranks.job import reduce_ranks
 
         return reduce_ranks(self)
 
@@ -209,7 +209,7 @@ class Ranks(Mapping[int, Trace]):
             QueryError: The query is not valid, or refers to something other than these tables.
             ImportError: DuckDB is not installed; ``pip install 'cudalens[sql]'`` installs it.
         """
-        from cudalens.analysis.sql import query_ranks
+        from cudalens.analysis.queries import query_ranks
 
         return query_ranks(self, query)
 
@@ -318,10 +318,10 @@ class Ranks(Mapping[int, Trace]):
 
         return to_html(self, path, title=title)
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         from cudalens.views.ranks.section import mimebundle
 
-        return mimebundle(self, **kwargs)
+        return mimebundle(self)  # IPython filters it by `include` and `exclude`
 
     def __repr__(self) -> str:
         """One cheap line."""

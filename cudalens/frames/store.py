@@ -29,7 +29,6 @@ from cudalens.frames.info import RunInfo
 from cudalens.frames.limits import ROWS_RATIO, Limit
 
 VERSION: Final = 9
-SUFFIX: Final = ".cudalens"
 _HEAD: Final = "trace.json"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the zip format's earliest date: the same Trace gives the same bytes
 #: Bytes of a value and its mask in a frame.
@@ -92,7 +91,14 @@ def load(
             limit = Limit(path, max_bytes)
             _check_members(path, archive, limit)
             head = _read_head(path, archive)
-            frames = _read_frames(path, archive, head, limit)
+            frames = {}
+            for name in FRAMES:
+                if head.version < FRAMES_SINCE.get(name, 1):
+                    frames[name] = empty_frame(name)
+                elif _member(name) not in archive.namelist():
+                    raise _absent(path, _member(name))
+                else:
+                    frames[name] = _read_frame(path, archive, name, head, limit)
             check_links(path, frames, num_events)
             return head.info, frames
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
@@ -139,21 +145,6 @@ def _broken(path: str | os.PathLike[str], member: str, found: str, expected: str
 
 def _absent(path: str | os.PathLike[str], member: str) -> TraceFormatError:
     return _broken(path, member, "nothing", "it in the zip")
-
-
-def _read_frames(
-    path: str | os.PathLike[str], archive: zipfile.ZipFile, head: _Head, limit: Limit
-) -> dict[str, pd.DataFrame]:
-    """Return the frames by name; empty if the file's version does not have them."""
-    frames = {}
-    for name in FRAMES:
-        if head.version < FRAMES_SINCE.get(name, 1):
-            frames[name] = empty_frame(name)
-        elif _member(name) not in archive.namelist():
-            raise _absent(path, _member(name))
-        else:
-            frames[name] = _read_frame(path, archive, name, head, limit)
-    return frames
 
 
 def _read_head(path: str | os.PathLike[str], archive: zipfile.ZipFile) -> _Head:
@@ -238,7 +229,12 @@ def check_links(path: str | os.PathLike[str], frames: dict[str, pd.DataFrame], n
     for name, frame in frames.items():
         for column in (c for c in columns_of(name) if c.names):
             values = frame[column.name].dropna().to_numpy(np.int64)
-            limit = _num_targets(frames, column.names, num_events)
+            if column.names == "events" and num_events is not None:
+                limit = num_events
+            elif column.names == "stacks":
+                limit = int(frames["stacks"]["stack"].max()) + 1 if len(frames["stacks"]) else 0
+            else:
+                limit = len(frames[column.names])
             bad = values[(values < 0) | (values >= limit)]
             if len(bad):
                 found = f"column '{column.name}' names row {bad[0]}"
@@ -246,11 +242,3 @@ def check_links(path: str | os.PathLike[str], frames: dict[str, pd.DataFrame], n
     parent = frames["events"]["parent"]
     if (parent >= parent.index).any():
         raise _broken(path, _member("events"), "a parent after its child", "parents first")
-
-
-def _num_targets(frames: dict[str, pd.DataFrame], target: str, num_events: int | None) -> int:
-    if target == "events" and num_events is not None:
-        return num_events
-    if target == "stacks":
-        return int(frames["stacks"]["stack"].max()) + 1 if len(frames["stacks"]) else 0
-    return len(frames[target])

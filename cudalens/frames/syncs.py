@@ -194,22 +194,18 @@ def build_syncs(frames: Mapping[str, pd.DataFrame], program: LiveProgram | None 
         return {"syncs": empty_frame("syncs"), "stacks": stacks}
     matched = match(events, waits, observed)
     writer = _Rows(tree, waits, observed, stacks, table, program)
+    gpu_durs = [None] * len(waits)  # the time of each wait during which the GPU was at work
+    if pending := Pending(events):
+        spans = np.array([(wait.start_ns, wait.end_ns) for wait in waits], np.int64).reshape(-1, 2)
+        gpu_durs = pending.gpu_durs(spans[:, 0], spans[:, 1]).tolist()
     rows = [
         writer.of_wait(wait, at, gpu_dur)
-        for wait, at, gpu_dur in zip(waits, matched, _gpu_durs(events, waits), strict=True)
+        for wait, at, gpu_dur in zip(waits, matched, gpu_durs, strict=True)
         if at >= 0 or not _is_at_end(wait, tree, program)
     ]
     alone = sorted(set(range(len(observed))).difference(matched))
     rows += writer.of_observed([at for at in alone if not is_release_call(str(observed["call"].iloc[at]))])
     return _frames(rows, stacks, table)
-
-
-def _gpu_durs(events: pd.DataFrame, waits: list[Wait]) -> list[int | None]:
-    """For each wait the time during which the GPU was at work; None if no work was recorded."""
-    if not (pending := Pending(events)):
-        return [None] * len(waits)
-    spans = np.array([(wait.start_ns, wait.end_ns) for wait in waits], np.int64).reshape(-1, 2)
-    return pending.gpu_durs(spans[:, 0], spans[:, 1]).tolist()
 
 
 def _frames(rows: list[dict[str, Any]], stacks: pd.DataFrame, table: StackTable) -> Frames:

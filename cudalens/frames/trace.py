@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
+from cudalens.frames.build import marks_frame
 from cudalens.frames.catalog_frames import FRAMES, check_frame, empty_frame
-from cudalens.frames.counters import marks_frame
 from cudalens.frames.info import RunInfo
 
 if TYPE_CHECKING:
@@ -334,7 +334,7 @@ class Trace:
             QueryError: The query is not valid, or refers to something other than the frames.
             ImportError: DuckDB is not installed.
         """
-        from cudalens.analysis.sql import query_trace
+        from cudalens.analysis.queries import query_trace
 
         return query_trace(self, query)
 
@@ -576,7 +576,7 @@ class Trace:
 
         show(self)
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         from cudalens.views.mimebundle import mimebundle
 
-        return mimebundle(self, **kwargs)
+        return mimebundle(self)  # IPython filters it by `include` and `exclude`

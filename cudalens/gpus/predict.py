@@ -236,10 +236,8 @@ def collective_time(device: str | DeviceSpec, op: str, num_gpus: int, message_by
             "zero or more."
         )
     name = COLLECTIVES[op]
-    # nccl-tests' factor of the bus bandwidth: the part of the message that each GPU sends; all_reduce sends it twice.
-    num_passes = 2 if name == "all_reduce" else 1
-    bus_factor = num_passes * (num_gpus - 1) / num_gpus
-    return int(time_formulas.collective_ns(fit_of(spec, name).constants, bus_factor, num_gpus, message_bytes))
+    factor = time_formulas.bus_factor(name, num_gpus)
+    return int(time_formulas.collective_ns(fit_of(spec, name).constants, factor, num_gpus, message_bytes))
 
 
 # The 80 % band of a predicted time.

@@ -307,12 +307,21 @@ def moved_ns(c: Constants, gpu: Rates, num_bytes: Num) -> Num:
     return cold * memory_ns + (1 - cold) * num_bytes / (gpu.bytes_per_ns * c["l2_share"])
 
 
+#: How often each GPU sends its part of the message (NVIDIA/nccl-tests, doc/PERFORMANCE.md).
+COLLECTIVE_PASSES: Final = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "alltoall": 1}
+
+
+def bus_factor(collective: str, num_gpus: Num) -> Num:
+    """Return the bytes that each GPU sends over the bytes of the message, of a collective of `COLLECTIVE_PASSES`."""
+    return COLLECTIVE_PASSES[collective] * (num_gpus - 1) / num_gpus
+
+
 def collective_ns(c: Constants, factor: Num, num_gpus: Num, num_bytes: Num) -> Num:
     """Return the time of a collective over the GPUs of one node.
 
     Args:
         c: The constants of the operation.
-        factor: Bytes that each GPU sends over the bytes of the message: 2 (n - 1) / n for all_reduce, else (n - 1) / n.
+        factor: As of `bus_factor`.
         num_gpus: Number of GPUs, n.
         num_bytes: The message, as nccl-tests defines it.
     """

@@ -13,7 +13,6 @@ from cudalens.kernels.launch import Backend, uses_triton
 from cudalens.kernels.values import FIRST, PLACE, SECOND, SEED, THIRD
 
 _MASK = (1 << 64) - 1
-_BYTES = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _WORD = 8
 
 

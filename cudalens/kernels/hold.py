@@ -13,7 +13,7 @@ import torch
 from cudalens.errors import KernelError
 from cudalens.kernels.compare import index_of
 from cudalens.kernels.launch import Backend, can_launch, uses_triton
-from cudalens.kernels.values import Reading, loaded, reading_of
+from cudalens.kernels.values import BITS, Reading, loaded, reading_of
 
 #: The longest time that a stream can be held; display drivers stop kernels that run longer.
 MAX_NS: Final = 60_000_000_000
@@ -100,7 +100,6 @@ def _raise_flag(flag: torch.Tensor | None) -> None:
 
 # `poison` and `check_poison`: fill memory that must not be read with a pattern, and search results for the pattern.
 
-_BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 #: 0xFFFD repeated: NaN as float16, bfloat16, float32 and float64; -3 as a 16-bit integer.
 _PATTERN: Final = {1: 0xFD, 2: -0x3, 4: -0x20003, 8: -0x2000200020003}
 
@@ -218,7 +217,7 @@ def _search(dense: torch.Tensor, backend: Backend) -> tuple[int, int, int | None
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
     """Return the elements as integers of the same size; complex numbers as two integers in an extra last dimension."""
     real: Any = torch.view_as_real(tensor) if tensor.dtype.is_complex else tensor
-    return real.view(_BITS[real.element_size()])
+    return real.view(BITS[real.element_size()])
 
 
 def _check(what: str, tensor: object) -> None:

@@ -42,7 +42,8 @@ class Reading(IntEnum):
     INTEGER = 3
 
 
-_BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+#: The integer dtype of as many bytes.
+BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _REAL: Final = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 
@@ -71,7 +72,7 @@ def loaded(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.dtype.is_complex:
         return torch.view_as_real(tensor)
     if reading_of(tensor.dtype) in (Reading.BFLOAT16, Reading.TABLE) or tensor.dtype is torch.bool:
-        return tensor.view(_BITS[tensor.dtype.itemsize])
+        return tensor.view(BITS[tensor.dtype.itemsize])
     return tensor
 
 

@@ -12,7 +12,7 @@ from cudalens.errors import CudalensError, VirtualDeviceError
 from cudalens.fixes.names import find_effects
 from cudalens.magics.base import Magic
 from cudalens.magics.cells import CellRun, display, print_error, written
-from cudalens.magics.confirm_cell import silent
+from cudalens.magics.confirm import silent
 from cudalens.magics.options import CellOptions, flag, one_of, option
 from cudalens.magics.syntax import statement_at
 

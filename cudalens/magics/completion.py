@@ -54,7 +54,12 @@ class LineCompleter:
         if word and before:
             before.pop()
         form = magic.cell_form if found[1] == "%%" else _form_of(magic, before)
-        candidates = [*_options(form), *_run_names(form)]
+        names: list[str] = []
+        if form is not None and form.takes_runs():
+            from cudalens.api.session import runs
+
+            names = [name for name in runs if " " not in name]
+        candidates = [*_options(form), *names]
         if found[1] == "%" and not before:
             candidates += [name for name in magic.forms if " " not in name]
         fitting = [text for text in candidates if text.startswith(word) and text not in before]
@@ -78,15 +83,6 @@ def _form_of(magic: type[Magic], words: list[str]) -> Form[Any] | None:
 
 def _options(form: Form[Any] | None) -> list[str]:
     return [] if form is None else [name for name in form.option_names() if name.startswith("--")]
-
-
-def _run_names(form: Form[Any] | None) -> list[str]:
-    """Return the runs of the session where `form` takes the names of some."""
-    if form is None or not form.takes_runs():
-        return []
-    from cudalens.api.session import runs
-
-    return [name for name in runs if " " not in name]
 
 
 # ``%cudalens``: the magics with one line each, and the last runs of the session.

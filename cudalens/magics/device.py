@@ -146,7 +146,16 @@ on many virtual GPUs."""
 
         self._end_gauges()
         if not is_live():
-            print(_current_readings())  # noqa: T201
+            from cudalens.views.gauges import GaugeFeed, section
+            from cudalens.views.sections.write_text import to_text
+
+            feed = GaugeFeed()
+            try:
+                feed.start()
+            except MetricsError as error:
+                raise UsageError(_NO_METRICS.format(error)) from None
+            feed.stop("read once")
+            print(f"{to_text(section(feed))}\n{_HINT}")  # noqa: T201
             return
         from cudalens.views.gauges import DEFAULT_HZ
 
@@ -351,21 +360,3 @@ class NotebookGauges:
         for event, callback in (("pre_run_cell", self._cell_begins), ("post_run_cell", self._cell_ended)):
             with suppress(ValueError):
                 self._shell.events.unregister(event, callback)
-
-
-def _current_readings() -> str:
-    """Return the current readings as text, for a terminal.
-
-    Raises:
-        UsageError: There is nothing to read.
-    """
-    from cudalens.views.gauges import GaugeFeed, section
-    from cudalens.views.sections.write_text import to_text
-
-    feed = GaugeFeed()
-    try:
-        feed.start()
-    except MetricsError as error:
-        raise UsageError(_NO_METRICS.format(error)) from None
-    feed.stop("read once")
-    return f"{to_text(section(feed))}\n{_HINT}"

@@ -178,7 +178,12 @@ class GraphedCell(CellRun):
         number = 0
         while True:
             values = {name: self._shell.user_ns[name] for name in given}
-            _begin_step(known)
+            manager = known.graphed.manager
+            if known.ran:
+                manager.mark_step_begin()
+                for other in _known.values():
+                    other.ran = other.ran and other.graphed.manager is not manager
+            known.ran = True
             with graph_effects.watched(self._shell, [*values.values(), *data]) as effects:
                 value = self._once(known.graphed, known.code, values, more)
             number += 1
@@ -284,16 +289,6 @@ class GraphedCell(CellRun):
     @property
     def _name(self) -> str:
         return self._options.name or f"cell-{self._count}"
-
-
-def _begin_step(known: KnownCell) -> None:
-    """Begin a new step when a cell runs again."""
-    manager = known.graphed.manager
-    if known.ran:
-        manager.mark_step_begin()
-        for other in _known.values():
-            other.ran = other.ran and other.graphed.manager is not manager
-    known.ran = True
 
 
 def _renamed(function: FunctionType, name: str) -> FunctionType:

@@ -228,11 +228,12 @@ def _wrappable(body: Iterable[ast.stmt], name: str | None) -> list[ast.FunctionD
     if named := [function for function in functions if function.name == name]:
         return named
     called = {node.id for function in functions for node in ast.walk(function) if isinstance(node, ast.Name)}
-    return [function for function in functions if function.name not in called and not _yields(function)]
-
-
-def _yields(function: ast.FunctionDef) -> bool:
-    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function))
+    return [
+        function
+        for function in functions
+        if function.name not in called
+        and not any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function))
+    ]
 
 
 def _why_once(body: Sequence[ast.stmt], names: Names) -> str:
@@ -463,7 +464,15 @@ class _StateSearch:
 
     def _of_object(self, thing: Any) -> str:
         if hasattr(type(thing), "named_parameters"):
-            return self._first_of_modules(thing)
+            for part in thing.modules():
+                if any(getattr(part, name, None) for name in _HOOKS):
+                    return f"which has a module with hooks ({type(part).__name__})"
+                for kind in type(part).__mro__:
+                    if not is_pure_package(kind.__module__):
+                        methods = [m for n, m in vars(kind).items() if isinstance(m, FunctionType) and n != "__init__"]
+                        if why := self._first(methods):
+                            return why
+            return ""
         if _is_pure_library(thing):
             return ""
         if isinstance(thing, FunctionType):
@@ -474,18 +483,6 @@ class _StateSearch:
 
     def _first(self, things: Iterable[Any]) -> str:
         return next((why for thing in things if (why := self.reason(thing))), "")
-
-    def _first_of_modules(self, module: Any) -> str:
-        """Why an nn.Module or a part of it may keep state besides its parameters and buffers."""
-        for part in module.modules():
-            if any(getattr(part, name, None) for name in _HOOKS):
-                return f"which has a module with hooks ({type(part).__name__})"
-            for kind in type(part).__mro__:
-                if not is_pure_package(kind.__module__):
-                    methods = [m for n, m in vars(kind).items() if isinstance(m, FunctionType) and n != "__init__"]
-                    if why := self._first(methods):
-                        return why
-        return ""
 
     def _of_function(self, function: FunctionType) -> str:
         """Why a function of the user may keep state: by its code, its closure, its defaults and its globals."""

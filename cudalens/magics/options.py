@@ -23,7 +23,17 @@ _WIDTH: Final = 100
 _HELP_COLUMN: Final = 28
 
 
-def option(*names: str, help: str, default: Any = None, writes: str | None = None, **keywords: Any) -> Any:
+def option(
+    *names: str,
+    help: str,
+    default: Any = None,
+    writes: str | None = None,
+    metavar: str | None = None,
+    nargs: str | None = None,
+    type: Callable[[str], object] | None = None,
+    action: str | None = None,
+    const: object = None,
+) -> Any:
     """Return a field of a class of options: an option with a value.
 
     Args:
@@ -31,8 +41,14 @@ def option(*names: str, help: str, default: Any = None, writes: str | None = Non
         help: What the option means.
         default: Value where the line does not have the option.
         writes: The method of Trace that writes the file that the option names; None for other options.
-        **keywords: Of ``ArgumentParser.add_argument``.
+        metavar: As of ``ArgumentParser.add_argument``, like the following.
+        nargs: How many values it takes.
+        type: Reads a value.
+        action: What the option does.
+        const: Value of an option that is given without one.
     """
+    given = {"metavar": metavar, "nargs": nargs, "type": type, "action": action, "const": const}
+    keywords = {name: value for name, value in given.items() if value is not None}
     return field(default=default, metadata={"names": names, "help": help, "keywords": keywords, "writes": writes})
 
 
@@ -47,9 +63,20 @@ def flag(*names: str, help: str) -> Any:
     return option(*names, help=help, default=False, action="store_true")
 
 
-def number(name: str, help: str, *, least: int = 1, default: int | None = None, **keywords: Any) -> Any:
-    """Return a field of a class of options: a whole number of at least `least`."""
-    return option(name, help=help, default=default, **{"metavar": "N", "type": count(least), **keywords})
+def number(
+    name: str,
+    help: str,
+    *,
+    least: int = 1,
+    default: int | None = None,
+    metavar: str = "N",
+    nargs: str | None = None,
+    type: Callable[[str], object] | None = None,
+    const: object = None,
+) -> Any:
+    """Return a field of a class of options: a whole number of at least `least`, or what `type` reads."""
+    reads = type or count(least)
+    return option(name, help=help, default=default, metavar=metavar, nargs=nargs, type=reads, const=const)
 
 
 def texts(name: str, metavar: str, help: str) -> Any:
@@ -193,18 +220,17 @@ class Form(Generic[_O]):
         if is_help(words):
             raise HelpRequest(self.help())
         try:
-            parsed, unknown = self._parser.parse_known_args([self._with_hyphens(word) for word in words])
+            spelled = []  # ``--record-shapes`` for ``--record_shapes``, as Python writes it
+            for word in words:
+                name, equals, value = word.partition("=")
+                with_hyphens = name.replace("_", "-")
+                spelled.append(f"{with_hyphens}{equals}{value}" if with_hyphens in self.option_names() else word)
+            parsed, unknown = self._parser.parse_known_args(spelled)
             if unknown:
                 raise ValueError(self._unknown(unknown))
             return self._kind(**vars(parsed))
         except ValueError as error:
             raise self.refusal(error) from None
-
-    def _with_hyphens(self, word: str) -> str:
-        """``--record_shapes``, as Python writes it, as ``--record-shapes``, if there is such an option."""
-        name, equals, value = word.partition("=")
-        with_hyphens = name.replace("_", "-")
-        return f"{with_hyphens}{equals}{value}" if with_hyphens in self.option_names() else word
 
     def _unknown(self, words: Sequence[str]) -> str:
         """Return the message about `words` that the form does not have, with the nearest option."""

@@ -45,7 +45,15 @@ class ProfiledCell(CellRun):
     def __enter__(self) -> ProfiledCell:
         check_outputs(self._magic, self._options.outputs)
         if self._options.is_looped:
-            self._progress = self._progress_bar()
+            from tqdm.auto import tqdm
+
+            options = self._options
+            total = options.warmup + (options.repeat or 1) * (2 if options.overhead else 1)
+            # Drawn only for long work, and rarely, because the time of drawing is part of the measured steps.
+            self._progress = tqdm(
+                total=total, desc=self._magic, unit="run", leave=False, delay=1.0, mininterval=0.5,
+                disable=options.quiet,
+            )  # fmt: skip
         else:
             self._begin()
         self._is_inside = True
@@ -58,7 +66,8 @@ class ProfiledCell(CellRun):
             self._progress.update()
         self._begin()
         for number in range(self._options.repeat or 1):
-            self._mark_step()
+            assert self._profile is not None
+            self._profile.step()
             yield number
             self._progress.update()
         if self._options.overhead:
@@ -92,18 +101,6 @@ class ProfiledCell(CellRun):
         self.trace = runs.add(self.trace.replace(info=self.trace.info.replace(overhead=cost)))
         self._deliver(self.trace)
 
-    def _end_plain(self, error: BaseException | None) -> bool:
-        """Handle an exception in the runs without the profiler: the profile is kept, the exception is reported."""
-        self._note_overhead(error)
-        if isinstance(error, Exception):
-            from cudalens.api.session import Outcome
-
-            message = Outcome.of(error).error
-            print_error(f"{self._magic}: the run without the profiler raised {message}. The profile is kept.")
-            return True
-        self._show()
-        return False
-
     @defers_interrupts("profile")  # the profiler of the cell delivers them when it has stopped
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
@@ -112,7 +109,16 @@ class ProfiledCell(CellRun):
         show_lines(error)
         try:
             if self._plain is not None:
-                return self._end_plain(error)
+                # An exception in the runs without the profiler is reported, and the profile is kept.
+                self._note_overhead(error)
+                if isinstance(error, Exception):
+                    from cudalens.api.session import Outcome
+
+                    message = Outcome.of(error).error
+                    print_error(f"{self._magic}: the run without the profiler raised {message}. The profile is kept.")
+                    return True
+                self._show()
+                return False
             self._stop(kind, error, trail)
         finally:
             if self._progress is not None:
@@ -176,10 +182,6 @@ class ProfiledCell(CellRun):
                 raise without_traceback(error) from None
             raise
 
-    def _mark_step(self) -> None:
-        assert self._profile is not None
-        self._profile.step()
-
     @defers_interrupts("profile")
     def _stop(self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None) -> None:
         """Stop the profiler and take its Trace. An error of the profiler never replaces the user's exception."""
@@ -218,13 +220,3 @@ class ProfiledCell(CellRun):
                 f"{self._magic}: this run is a range of the run around it and has no Trace of its own; "
                 f"-o, -v, --html, --save, --chrome, --assert and --history belong on the outer one."
             )
-
-    def _progress_bar(self) -> Any:
-        from tqdm.auto import tqdm
-
-        options = self._options
-        total = options.warmup + (options.repeat or 1) * (2 if options.overhead else 1)
-        # Drawn only for long work, and rarely, because the time of drawing is part of the measured steps.
-        return tqdm(
-            total=total, desc=self._magic, unit="run", leave=False, delay=1.0, mininterval=0.5, disable=options.quiet
-        )

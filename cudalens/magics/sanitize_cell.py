@@ -17,8 +17,7 @@ from cudalens.magics.cells import (
     print_error,
     written,
 )
-from cudalens.magics.confirm import ended_cell, remember
-from cudalens.magics.confirm_cell import WatchedCell, bare
+from cudalens.magics.confirm import WatchedCell, bare, ended_cell, remember
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

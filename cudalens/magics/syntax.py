@@ -76,7 +76,9 @@ class CellSyntax(ast.NodeTransformer):
             return [lines[0].removeprefix("%")] if is_help(lines[0].split()) else lines
         magic_line, body = lines[0].rstrip(), _Body(lines[1:])
         self._source = {magic_line: "".join(lines[1:])}
-        return [f"u{magic_line!r}\n", *body.blank, *self._expand(body.code), *self._tail(magic_line)]
+        # With ``-o``, a last line, so that a semicolon at the end of the user's last line does not hide the Trace.
+        tail = ["\npass\n"] if _options(*self._split(magic_line)).output else []
+        return [f"u{magic_line!r}\n", *body.blank, *self._expand(body.code), *tail]
 
     def _expand(self, code: list[str]) -> list[str]:
         if self._pattern.match(code[0]):
@@ -98,7 +100,9 @@ class CellSyntax(ast.NodeTransformer):
         options = _options(magic, arguments)
         if options.output and body and isinstance(body[-1], ast.Pass):
             body = body[:-1]
-        future, body = _split_future(body)
+        # The leading ``from __future__`` imports are not allowed in a block.
+        future = list(itertools.takewhile(_is_future, body))
+        body = body[len(future) :]
         run = f"{RUN_PREFIX}{next(self._numbers)}__"
         body, shown = self._with_value(body, run)
         body = magic.rewrite(body, run, self._shell, options)
@@ -137,10 +141,6 @@ class CellSyntax(ast.NodeTransformer):
         assert found is not None
         return self._magics[found[1]], line.removeprefix(found[1]).strip()
 
-    def _tail(self, magic_line: str) -> list[str]:
-        """With ``-o``, a last line, so that a semicolon at the end of the user's last line does not hide the Trace."""
-        return ["\npass\n"] if _options(*self._split(magic_line)).output else []
-
     def _marked(self, body: list[ast.stmt]) -> str | None:
         """Return the magic line of a cell that begins with the literal of `__call__`."""
         if body and isinstance(first := body[0], ast.Expr) and isinstance(literal := first.value, ast.Constant):
@@ -166,12 +166,6 @@ def _options(magic: type[Magic], arguments: str) -> CellOptions:
     except (UsageError, HelpRequest):
         options = magic.cell_form.parse("")
     return options
-
-
-def _split_future(body: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """Return the leading ``from __future__`` imports, which are not allowed in a block, and the rest."""
-    future = list(itertools.takewhile(_is_future, body))
-    return future, body[len(future) :]
 
 
 def _is_future(statement: ast.stmt) -> bool:

@@ -8,7 +8,7 @@ from IPython.core.error import UsageError
 
 from cudalens.errors import FixError
 from cudalens.magics.cells import display
-from cudalens.magics.confirm_cell import silent
+from cudalens.magics.confirm import silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cudalens.fixes.trying.attempt import Attempt
-    from cudalens.fixes.trying.choosing import Tries, Trying
+    from cudalens.fixes.trying.choosing import Trying
     from cudalens.frames import Trace
     from cudalens.magics.profile import TryOptions
 
@@ -114,7 +114,15 @@ class ButtonTries:
             tries = trying.all(found)
             for attempt in tries.attempts:
                 keep(attempt, trace)
-            return _shown_tries(tries)
+            together = tries.together
+            has_run = together is not None and bool(together.before_ns)
+            return {
+                "headline": tries.headline(),
+                "rows": [list(row) for row in tries.rows()],
+                "notes": tries.notes(),
+                "diff": together.diff if together is not None else "",
+                "code": together.fixed_text if together is not None and has_run else "",
+            }
         attempt = trying.attempt(found[0])
         keep(attempt, trace)
         return {
@@ -124,19 +132,6 @@ class ButtonTries:
             "diff": attempt.diff,
             "code": attempt.fixed_text if attempt.before_ns else "",
         }
-
-
-def _shown_tries(tries: Tries) -> dict[str, Any]:
-    """What the page shows of a try of all findings."""
-    together = tries.together
-    has_run = together is not None and bool(together.before_ns)
-    return {
-        "headline": tries.headline(),
-        "rows": [list(row) for row in tries.rows()],
-        "notes": tries.notes(),
-        "diff": together.diff if together is not None else "",
-        "code": together.fixed_text if together is not None and has_run else "",
-    }
 
 
 def _trying(shell: InteractiveShell, trace: Trace, options: TryOptions) -> Trying:

@@ -184,16 +184,15 @@ class Holders:
 
     def _graphs(self, blocks: pd.DataFrame) -> list[str | None]:
         """Return the CUDA graphs of each block's private pool, by the variables that hold them."""
-        labels = {pool: self._graph_names(graphs) for pool, graphs in self._live.pools.items()}
+        labels = {}
+        for pool, graphs in self._live.pools.items():
+            named = [name for graph in graphs if (name := self._search.objects.get(id(graph))) is not None]
+            unnamed = len(graphs) - len(named)
+            more = [f"{unnamed} CUDA graph{'s' * (unnamed > 1)} without a name"] if unnamed else []
+            labels[pool] = ", ".join([*named, *more])
         labels |= self._named_graphs
         pairs = zip(_plain(blocks["pool_id_first"]), _plain(blocks["pool_id_second"]), strict=True)
         return [labels.get((first, second)) for first, second in pairs]
-
-    def _graph_names(self, graphs: list[Any]) -> str:
-        named = [name for graph in graphs if (name := self._search.objects.get(id(graph))) is not None]
-        unnamed = len(graphs) - len(named)
-        more = [f"{unnamed} CUDA graph{'s' * (unnamed > 1)} without a name"] if unnamed else []
-        return ", ".join([*named, *more])
 
     def _categories(self, blocks: pd.DataFrame, at: _Blocks, graphs: list[str | None]) -> pd.Categorical:
         old, sizes = _plain(blocks["category"]), workspace_sizes()

@@ -141,7 +141,10 @@ class CellTracker:
 
     def _check(self, cell: str | None) -> int:
         """Assign new blocks since the last check to `cell`; returns the bytes of freed blocks of other cells."""
-        self._forget_ended_device()
+        # Clear the state when the device changed: the cell did not free the memory of the previous device.
+        owner = provided(0)
+        if owner is not self._owner:
+            self._blocks, self._counts, self._owner = {}, None, owner
         counts, before = allocation_counts(), self._counts
         if counts == before:
             return 0
@@ -151,7 +154,9 @@ class CellTracker:
         storages = _storages(now) if was_allocated else {}
         freed, blocks = 0, {}
         for address, known in self._blocks.items():
-            if now.get(address) == known.num_bytes and not (was_allocated and _is_gone(known.storage)):
+            if now.get(address) == known.num_bytes and not (
+                was_allocated and known.storage is not None and known.storage() is None
+            ):
                 blocks[address] = known
             elif known.cell != cell:
                 freed += known.num_bytes
@@ -161,12 +166,6 @@ class CellTracker:
                 known.storage = storages.get(address)
         self._blocks = blocks
         return freed
-
-    def _forget_ended_device(self) -> None:
-        """Clear the state when the device changed: the cell did not free the memory of the previous device."""
-        owner = provided(0)
-        if owner is not self._owner:
-            self._blocks, self._counts, self._owner = {}, None, owner
 
     def _names(self, error: BaseException | None, own: Iterable[Address]) -> dict[Address, list[str]]:
         """Names by the start address of their block; of garbage, those of the blocks `own` alone."""
@@ -215,7 +214,3 @@ def _storages(blocks: Mapping[Address, int]) -> dict[Address, Any]:
 def _kind(known: _Known, has_name: bool) -> str | None:
     is_workspace = not has_name and known.storage is None and known.num_bytes in workspace_sizes()
     return "workspace" if is_workspace else None
-
-
-def _is_gone(storage: Any) -> bool:
-    return storage is not None and storage() is None

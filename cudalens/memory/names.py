@@ -11,7 +11,6 @@ import functools
 import gc
 import re
 import sys
-import sysconfig
 import threading
 import types
 from collections import deque
@@ -22,7 +21,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.device.stacks import is_passed_by
+from cudalens.device.stacks import is_users_file
 from cudalens.memory.objects import SavedWalk, class_dict, instance_dict, mro_of, slots_of
 from cudalens.memory.snapshot import Address, storage_address
 
@@ -420,7 +419,6 @@ CALL: Final = "<call>"
 _TASKS: Final = ("_scheduled_tasks", "_all_tasks")
 _KEPT_BY_IPYTHON: Final = re.compile(r"_+\Z|_\d+\Z")
 _HAS_PROXIES: Final = sys.version_info >= (3, 13)
-_STANDARD: Final = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
 
 
 @dataclass(frozen=True)
@@ -508,13 +506,6 @@ def is_users(module: Any) -> bool:
     except (AttributeError, TypeError):
         return False
     return type(file) is str and is_users_file(file)
-
-
-def is_users_file(file: str) -> bool:
-    """Return whether a source file belongs to the program."""
-    if "site-packages" in file or "dist-packages" in file or is_passed_by(file):
-        return False
-    return not file.startswith(_STANDARD)
 
 
 def _modules() -> Named:

@@ -159,7 +159,7 @@ class History:
         """`snapshot` with only the actions since `start`."""
         traces: Sequence[list[Any]] = snapshot.get("device_traces", ())
         if self.is_borrowed:
-            parts = [_after(trace, self._mark_of(i)) for i, trace in enumerate(traces)]
+            parts = [_after(trace, self._marks[i] if i < len(self._marks) else None) for i, trace in enumerate(traces)]
             self.was_cut = any(part is None for part in parts)
             traces = [trace if part is None else part for trace, part in zip(traces, parts, strict=True)]
         else:
@@ -171,9 +171,6 @@ class History:
         if self._is_on and not self.is_borrowed and has_device():
             _record(None)
         self._is_on = False
-
-    def _mark_of(self, device: int) -> tuple[Any, ...] | None:
-        return self._marks[device] if device < len(self._marks) else None
 
 
 def _record(enabled: str | None, **options: Any) -> None:
@@ -231,7 +228,11 @@ def workspace_sizes() -> set[int]:
     """Possible sizes of the cuBLAS workspaces that torch allocates."""
     import os
 
-    sizes = {_HOPPER, _USUAL, *_configured(os.environ.get("CUBLAS_WORKSPACE_CONFIG", ""))}
+    sizes = {_HOPPER, _USUAL}
+    words = os.environ.get("CUBLAS_WORKSPACE_CONFIG", "").strip(":").split(":")  # pairs of ``:KiB:count``
+    if len(words) > 1 and len(words) % 2 == 0 and all(word.isdecimal() for word in words):
+        pairs = zip(words[::2], words[1::2], strict=True)
+        sizes.add(sum(int(size) * int(count) for size, count in pairs) * 1024)
     lt = os.environ.get("CUBLASLT_WORKSPACE_SIZE", "")
     return sizes | ({int(lt) * 1024} if lt.isdecimal() else set())
 
@@ -240,14 +241,6 @@ def workspace_sizes() -> set[int]:
 _HOPPER: Final = 4096 * 8 * 1024
 #: Workspace size for other GPUs: ``:4096:2:16:8`` in KiB.
 _USUAL: Final = (4096 * 2 + 16 * 8) * 1024
-
-
-def _configured(text: str) -> set[int]:
-    """Return the size that CUBLAS_WORKSPACE_CONFIG requests: pairs of ``:KiB:count``."""
-    words = text.strip(":").split(":")
-    if len(words) < 2 or len(words) % 2 or not all(word.isdecimal() for word in words):
-        return set()
-    return {sum(int(size) * int(count) for size, count in zip(words[::2], words[1::2], strict=True)) * 1024}
 
 
 def _address_of_cow(tensor: torch.Tensor) -> int | None:

@@ -34,7 +34,9 @@ def categories(texts: dict[str, Coded], name_codes: NDArray[np.int32], names: li
     """Kineto's category of each event, from torch or else derived from names and device types."""
     if "activity_type" in texts:
         codes, types = texts["activity_type"]
-        return _with_names([WORK_ELSEWHERE.get(str(kind), str(kind)) for kind in types], codes)
+        names = [WORK_ELSEWHERE.get(str(kind), str(kind)) for kind in types]
+        unique = list(dict.fromkeys(names))
+        return categorical(np.array([*map(unique.index, names), -1], np.int32)[codes], unique)
     if not len(name_codes):
         return categorical(name_codes, [])
     codes, types = texts["device_type"]
@@ -51,11 +53,6 @@ def categories(texts: dict[str, Coded], name_codes: NDArray[np.int32], names: li
         derived[marked & on_host] = DERIVED.index(here)
         derived[marked & ~on_host] = DERIVED.index(there)
     return categorical(derived, DERIVED)
-
-
-def _with_names(names: list[str], codes: NDArray[np.int32]) -> pd.Categorical:
-    unique = list(dict.fromkeys(names))
-    return categorical(np.array([*map(unique.index, names), -1], np.int32)[codes], unique)
 
 
 def _host_category(name: str) -> str:

@@ -258,10 +258,15 @@ def memory_columns(raw: Any, events: Sequence[Any], problems: Problems) -> dict[
     on_host = (index < 0) | (index > MAX_INT32)
     device = np.where(on_host, -1, index).astype(np.int32)
     totals = running_totals(signed, kinds, device, refused)
+    # The device types, missing where torch's value could not be read.
+    of_type, distinct = factorized(types)
+    known = [name for name in distinct if name]
+    places = np.array([known.index(name) if name else -1 for name in distinct], np.int32)
+    device_types = categorical(places[of_type[kinds]], known)
     return {
         "ts": ts,
         "action": categorical(np.where(refused, 2, np.where(signed < 0, 1, 0)), ["alloc", "free_completed", "oom"]),
-        "device_type": _device_types(kinds, types),
+        "device_type": device_types,
         "device": nullable(np.maximum(device, 0), on_host),
         "num_bytes": np.abs(signed),
         "allocated_bytes": nullable(totals, refused),
@@ -288,15 +293,6 @@ def running_totals(signed: Ints, kinds: NDArray[Any], device: NDArray[Any], refu
         at = lanes == lane
         total[at] = np.cumsum(counted[at])
     return total
-
-
-def _device_types(codes: NDArray[np.int32], types: list[str]) -> pd.Categorical:
-    """Return the device types, missing where torch's value could not be read."""
-    of_type, distinct = factorized(types)
-    codes = of_type[codes]
-    known = [name for name in distinct if name]
-    places = np.array([known.index(name) if name else -1 for name in distinct], np.int32)
-    return categorical(places[codes], known)
 
 
 def _allocator_facts(

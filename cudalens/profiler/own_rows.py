@@ -75,7 +75,11 @@ def without_own_dispatch(rows: RawRows) -> RawRows:
     times, events = observed(), rows.events
     if not times or "tid" not in events or DISPATCH not in events["name"].categories:
         return rows
-    is_dispatch = np.asarray(events["name"] == DISPATCH) & _during(np.asarray(events["ts"], np.int64), times)
+    ts = np.asarray(events["ts"], np.int64)
+    is_own = np.zeros(len(ts), np.bool_)
+    for start, end in times:
+        is_own |= (ts >= start) & (ts <= end)
+    is_dispatch = np.asarray(events["name"] == DISPATCH) & is_own
     if not is_dispatch.any():
         return rows
     parent, order = _tree(rows)
@@ -165,13 +169,6 @@ def _is_of_program(name: str) -> bool:
     if path.is_absolute():
         return not any(path.is_relative_to(folder) for folder in _LIBRARIES)
     return not any((folder / path).exists() for folder in _LIBRARIES)
-
-
-def _during(ts: Ints, times: list[tuple[int, int]]) -> Bools:
-    found = np.zeros(len(ts), np.bool_)
-    for start, end in times:
-        found |= (ts >= start) & (ts <= end)
-    return found
 
 
 def _added(rows: RawRows, is_dispatch: Bools, parent: Ints, order: Ints) -> Bools:

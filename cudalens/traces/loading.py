@@ -213,17 +213,13 @@ def _read(path: Path, file: BinaryIO, kind: Kind | None, limit: Limit) -> Trace:
         source = Source(file, limit, on_progress)
         text = read_all(source)
         packed = os.fstat(file.fileno()).st_size if source.is_gzip else None
-        limit.check(_num_bytes_of_values(kind, text), packed, what="the values of the file", ratio=ROWS_RATIO)
+        num_bytes = len(text) * VALUE_BYTES  # an estimate of the memory that decoding a whole text takes
+        if kind is Kind.TOOL_JSON:  # an empty object takes 3 bytes of text and 500 in memory
+            num_bytes = len(text) + text.count(b"{") * _OBJECT_BYTES
+        limit.check(num_bytes, packed, what="the values of the file", ratio=ROWS_RATIO)
         if kind is Kind.PERFETTO:
             return read_perfetto(path, text, limit)
         return _IN_MEMORY[kind](path, text)
-
-
-def _num_bytes_of_values(kind: Kind, text: bytes) -> int:
-    """Return an estimate of the memory that decoding a whole text takes."""
-    if kind is Kind.TOOL_JSON:  # an empty object takes 3 bytes of text and 500 in memory
-        return len(text) + text.count(b"{") * _OBJECT_BYTES
-    return len(text) * VALUE_BYTES
 
 
 def _refuse_foreign(path: Path, head: bytes, inner: bytes) -> None:
@@ -315,12 +311,10 @@ def load_zip(path: Path, limit: Limit, load_one: LoadOne) -> Trace:
     """Return the only trace in a zip archive."""
     with _as_format_error(path, "zip"), zipfile.ZipFile(path) as archive:
         infos = [info for info in archive.infolist()[: _MAX_MEMBERS + 1] if not info.is_dir()]
-        members = [_of_zip(archive, info) for info in infos]
+        members = [
+            _Member(info.filename, info.file_size, info.compress_size, partial(archive.open, info)) for info in infos
+        ]
         return _load_only(path, "a zip archive", members, limit, load_one)
-
-
-def _of_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
-    return _Member(info.filename, info.file_size, info.compress_size, lambda: archive.open(info))
 
 
 def load_tar(path: Path, limit: Limit, load_one: LoadOne) -> Trace:

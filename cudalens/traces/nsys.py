@@ -29,7 +29,16 @@ from cudalens.frames.syncs import build_syncs
 from cudalens.traces.chrome.values import MAX_NS, MISSING
 from cudalens.traces.source import run_info_of
 from cudalens.traces.sqlite import activities
-from cudalens.traces.sqlite.activities import Activities, Texts, demangler, is_time, positive, refuse_repeats
+from cudalens.traces.sqlite.activities import (
+    LAUNCH,
+    SHAPE,
+    Activities,
+    Texts,
+    demangler,
+    is_time,
+    positive,
+    refuse_repeats,
+)
 from cudalens.traces.sqlite.file import Database, Rows
 
 KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -49,8 +58,6 @@ _MEMORY_KINDS: Final = {i: activities.MEMORY_KINDS[i + 1] for i in range(7)}
 _HOST_KINDS: Final = (0, 1)
 _PLACE: Final = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid")
 _GRAPH: Final = ("graphId", "graphNodeId")
-_SHAPE: Final = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
-_LAUNCH: Final = ("registersPerThread", "staticSharedMemory", "dynamicSharedMemory")
 _NAMES: Final = ("demangledName", "shortName", "mangledName", "name")
 
 
@@ -85,7 +92,7 @@ class _NsysReader:
         add_ranges(self._database, RANGES, self._rows, self._strings)
 
     def _add_kernels(self) -> None:
-        rows = self._database.read(KERNELS, [*_PLACE, *_GRAPH, *_SHAPE, *_LAUNCH, *_NAMES])
+        rows = self._database.read(KERNELS, [*_PLACE, *_GRAPH, *SHAPE, *LAUNCH, *_NAMES])
         names = Texts.looked_up(rows[_NAMES[0]], self._strings)
         for column in _NAMES[1:]:
             if (names.codes < 0).any() and column in rows:
@@ -96,7 +103,7 @@ class _NsysReader:
             "registers": rows["registersPerThread"],
             "shared_memory_bytes": _sum(rows["staticSharedMemory"], rows["dynamicSharedMemory"]),
         }
-        shape = [rows[column] for column in _SHAPE]
+        shape = [rows[column] for column in SHAPE]
         texts = {"grid": activities.triple(*shape[:3]), "block_dim": activities.triple(*shape[3:])}
         self._rows.add(KERNELS, start=rows["start"], end=rows["end"], cat="kernel", name=names, ints=ints, texts=texts)
 
@@ -577,17 +584,14 @@ def parse(text: str) -> OpText:
     seq = stashed or seq
     if seq is op_id is sizes is None:
         return OpText(text)
+    # Ranges of `record_function` have texts that are similar to those of operators.
+    is_operator = seq is not None or sizes is not None or _OPERATOR.match(name) is not None
+    if name.startswith(_RANGES):
+        is_operator = False
     return OpText(
         name,
-        "cpu_op" if _is_operator(name, seq is not None or sizes is not None) else "user_annotation",
+        "cpu_op" if is_operator else "user_annotation",
         None if seq is None else int(seq),
         None if op_id is None else int(op_id),
         sizes.replace(" ", "") if sizes else None,
     )
-
-
-def _is_operator(name: str, is_differentiated: bool) -> bool:
-    """Return whether a recorded function is an operator; ranges of `record_function` have similar texts."""
-    if name.startswith(_RANGES):
-        return False
-    return is_differentiated or _OPERATOR.match(name) is not None

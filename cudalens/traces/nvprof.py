@@ -23,7 +23,7 @@ from cudalens.traces.chrome.values import MISSING
 from cudalens.traces.nsys import add_texts
 from cudalens.traces.source import run_info_of
 from cudalens.traces.sqlite import activities
-from cudalens.traces.sqlite.activities import Activities, Texts, demangler, positive, refuse_repeats
+from cudalens.traces.sqlite.activities import LAUNCH, SHAPE, Activities, Texts, demangler, positive, refuse_repeats
 from cudalens.traces.sqlite.file import Database, Rows
 
 _KIND: Final = "CUPTI_ACTIVITY_KIND_"
@@ -38,8 +38,6 @@ STRINGS: Final = "StringTable"
 TABLES: Final = (*KERNELS, *COPIES, SETS, WAITS, *CALLS, OVERHEAD, MARKERS, STRINGS)
 
 _PLACE: Final = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "graphId", "graphNodeId")
-_SHAPE: Final = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
-_LAUNCH: Final = ("registersPerThread", "staticSharedMemory", "dynamicSharedMemory")
 
 
 def read_nvprof(database: Database, problems: Problems) -> Trace:
@@ -73,14 +71,14 @@ class _NvprofReader:
         add_markers(self._database, MARKERS, self._rows, self._strings)
 
     def _add_kernels(self, table: str) -> None:
-        rows = self._database.read(table, [*_PLACE, *_SHAPE, *_LAUNCH, "name"])
+        rows = self._database.read(table, [*_PLACE, *SHAPE, *LAUNCH, "name"])
         names = Texts.looked_up(rows["name"], self._strings, "kernel without a name (string {})")
         names = names.mapped(demangler(names.values))
-        shared = [np.where(rows[column] == MISSING, 0, rows[column]) for column in _LAUNCH[1:]]
-        ints = {"registers": rows[_LAUNCH[0]]}
-        if _LAUNCH[1] in rows or _LAUNCH[2] in rows:
+        shared = [np.where(rows[column] == MISSING, 0, rows[column]) for column in LAUNCH[1:]]
+        ints = {"registers": rows[LAUNCH[0]]}
+        if LAUNCH[1] in rows or LAUNCH[2] in rows:
             ints["shared_memory_bytes"] = shared[0] + shared[1]
-        shape = [rows[column] for column in _SHAPE]
+        shape = [rows[column] for column in SHAPE]
         texts = {"grid": activities.triple(*shape[:3]), "block_dim": activities.triple(*shape[3:])}
         self._add_device_work(table, rows, "kernel", names, ints, texts)
 
@@ -143,7 +141,10 @@ class _NvprofReader:
         refuse_repeats(self._database.path, table, "correlationId", rows["correlationId"], (rows["processId"],))
         names = Texts.joined([rows["cbid"]], lambda number: activities.call_name(kind, number))
         start, end = self._timed(rows)
-        ints = {"pid": rows["processId"], "tid": _unsigned(rows["threadId"]), "correlation_id": rows["correlationId"]}
+        # Unsigned values of 32-bit ids that nvprof writes as signed.
+        ids = rows["threadId"]
+        tid = np.where((ids < 0) & (ids >= -(1 << 31)), ids + (1 << 32), ids)
+        ints = {"pid": rows["processId"], "tid": tid, "correlation_id": rows["correlationId"]}
         self._rows.add(table, start=start, end=end, cat=f"cuda_{kind}", name=names, ints=ints)
 
     def _add_overhead(self) -> None:
@@ -179,11 +180,6 @@ class _NvprofReader:
                     num_sms=facts["numMultiprocessors"] if facts["numMultiprocessors"] >= 0 else None,
                 )
         return tuple(device for _, device in sorted(found.items()))
-
-
-def _unsigned(ids: Ints) -> Ints:
-    """Unsigned values of 32-bit ids that nvprof writes as signed."""
-    return np.where((ids < 0) & (ids >= -(1 << 31)), ids + (1 << 32), ids)
 
 
 _INSTANT, _START, _END = 1, 2, 4  # CUpti_ActivityFlag

@@ -155,7 +155,14 @@ def choose(found: Sequence[RankFile], problems: Problems, wanted: frozenset[int]
     known = sorted(usable, key=lambda one: (one.rank or 0, one.path))
     kept = _distinct(_of_one_job(known, problems), problems)
     if kept:
-        _count_missing(kept, problems, wanted)
+        worlds = [size for one in kept.values() if (size := one.info.world_size) is not None]
+        size = max(worlds[0] if worlds else 0, max(kept) + 1)
+        expected = range(size) if wanted is None else sorted(wanted)
+        missing = len(expected) - len(kept)
+        if missing:
+            shown = [rank for rank in expected[: len(kept) + 8] if rank not in kept][:8]
+            more = ", …" if missing > len(shown) else ""
+            problems.add("rank without a file", f"rank {', '.join(map(str, shown))}{more} of {size}", missing)
     return kept
 
 
@@ -262,14 +269,3 @@ def _together(timed: Sequence[RankFile]) -> list[list[RankFile]]:
         groups[-1].append(one)
         reached, longest = max(reached, end), max(longest, end - start)
     return groups
-
-
-def _count_missing(kept: dict[int, RankFile], problems: Problems, wanted: frozenset[int] | None) -> None:
-    worlds = [size for one in kept.values() if (size := one.info.world_size) is not None]
-    size = max(worlds[0] if worlds else 0, max(kept) + 1)
-    expected = range(size) if wanted is None else sorted(wanted)
-    missing = len(expected) - len(kept)
-    if missing:
-        shown = [rank for rank in expected[: len(kept) + 8] if rank not in kept][:8]
-        more = ", …" if missing > len(shown) else ""
-        problems.add("rank without a file", f"rank {', '.join(map(str, shown))}{more} of {size}", missing)

@@ -18,8 +18,8 @@ from typing import Any, Final
 import numpy as np
 
 from cudalens.frames import DeviceInfo, Trace
+from cudalens.frames.build import CounterValues
 from cudalens.frames.column_arrays import Ints
-from cudalens.frames.counters import CounterValues
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder, text_of
 from cudalens.frames.limits import Problems
 from cudalens.frames.syncs import build_syncs

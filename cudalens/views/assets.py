@@ -15,7 +15,10 @@ from typing import Any, Final
 
 #: Sections whose rows are stacked on narrow pages.
 _STACKED: Final = frozenset(
-    {"findings", "graphs", "syncs", "memory", "compare", "compiled", "costs", "fit", "lines", "modules", "steps", "ranks"}
+    {
+        *("findings", "graphs", "syncs", "memory", "compare", "compiled"),
+        *("costs", "fit", "lines", "modules", "steps", "ranks"),
+    }
 )
 
 PLOTLY_VERSION: Final = "4.1.1"

@@ -27,9 +27,8 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis import Finding, units
-from cudalens.analysis.cached import once_per_trace
+from cudalens.analysis.cached import attempt, once_per_trace
 from cudalens.analysis.facts import found_in, memory_at_end, memory_high, summarize
-from cudalens.analysis.failures import attempt
 from cudalens.analysis.findings import MOST
 from cudalens.analysis.memory.holders import memory_holders
 from cudalens.analysis.memory.totals import is_memory_snapshot
@@ -377,12 +376,22 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     if data["findings"]:
         yield "Findings (gain: an upper bound of what the advice saves):"
     for number, found in enumerate(data["findings"], 1):
-        yield from _finding_lines(number, found)
+        gain = "no gain in time"
+        if found["gain_ns"] is not None:
+            share = f" ({found['share_pct']} %)" if "share_pct" in found else ""
+            gain = f"gain up to {units.duration(found['gain_ns'])}{share}"
+        place = f", at {found['place']}" if "place" in found else ""
+        yield f"{number}. {found['title']}: {gain}, {_SURENESS[found['confidence']]}{place} [{found['expr']}]"
+        if "what" in found:
+            yield f"   {found['what'].removesuffix('.')}{_rows_text(found)}"
+            yield f"   Try: {found['try']}"
     if "findings" not in data["left_out"] and not data["findings"]:
         yield "Findings: none"
     if data["costs"]:
         yield "Largest costs (self time, share of all on its side):"
-    yield from (_cost_line(number, cost) for number, cost in enumerate(data["costs"], 1))
+    for number, cost in enumerate(data["costs"], 1):
+        times = f"{units.duration(cost['self_ns'])} ({cost['share_pct']} %), {units.plural(cost['count'], 'call')}"
+        yield f"{number}. '{cost['name']}' ({cost['cat']}): {times}{_rows_text(cost)} [{cost['expr']}]"
     yield from _number_lines("Numbers", data["numbers"])
     yield from _number_lines("Memory", data["memory"])
     yield f"Trust: {data['trust']['verdict']}"
@@ -394,23 +403,6 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     if data["left_out"]:
         yield f"Left out: {', '.join(f'{what} {number}' for what, number in data['left_out'].items())}"
     yield _LEGEND
-
-
-def _finding_lines(number: int, found: dict[str, Any]) -> Iterator[str]:
-    gain = "no gain in time"
-    if found["gain_ns"] is not None:
-        share = f" ({found['share_pct']} %)" if "share_pct" in found else ""
-        gain = f"gain up to {units.duration(found['gain_ns'])}{share}"
-    place = f", at {found['place']}" if "place" in found else ""
-    yield f"{number}. {found['title']}: {gain}, {_SURENESS[found['confidence']]}{place} [{found['expr']}]"
-    if "what" in found:
-        yield f"   {found['what'].removesuffix('.')}{_rows_text(found)}"
-        yield f"   Try: {found['try']}"
-
-
-def _cost_line(number: int, cost: dict[str, Any]) -> str:
-    times = f"{units.duration(cost['self_ns'])} ({cost['share_pct']} %), {units.plural(cost['count'], 'call')}"
-    return f"{number}. '{cost['name']}' ({cost['cat']}): {times}{_rows_text(cost)} [{cost['expr']}]"
 
 
 def _rows_text(facts: dict[str, Any]) -> str:

@@ -47,7 +47,10 @@ def section(
     blocks.append(_kernels(kernels))
     if len(refused_fusions):
         blocks.append(_refused(refused_fusions))
-    blocks.append(Note(_closing(summary)))
+    compiled = f"The first compiled call took {summary['compile_s']:.1f} s on this host, compilation included."
+    graphs = f"Inductor compiled {units.plural(int(summary['num_graphs']), 'graph')}."
+    simulated = " Simulated: no GPU was used, and times are modelled." if summary["is_modelled"] else ""
+    blocks.append(Note(f"{graphs} {compiled}{simulated}"))
     badge = "simulated" if summary["is_modelled"] else ""
     return Section(_NAME, _CSS, verdict=verdict(summary, breaks), badge=badge, blocks=tuple(blocks))
 
@@ -174,11 +177,3 @@ def _refused(refused: pd.DataFrame) -> Section:
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return frame.head(_MAX_ROWS).to_dict("records")
-
-
-def _closing(summary: pd.Series) -> str:
-    compiled = f"The first compiled call took {summary['compile_s']:.1f} s on this host, compilation included."
-    graphs = f"Inductor compiled {units.plural(int(summary['num_graphs']), 'graph')}."
-    if not summary["is_modelled"]:
-        return f"{graphs} {compiled}"
-    return f"{graphs} {compiled} Simulated: no GPU was used, and times are modelled."

@@ -83,7 +83,12 @@ def _hidden(devices: Devices) -> list[Block]:
     if not devices.hidden:
         return []
     why = (Note(devices.visibility, is_in_text=False),) if devices.visible else ()
-    items = Items(tuple(_hidden_line(device) for device in devices.hidden[:_MAX_CARDS]))
+    lines = []
+    for device in devices.hidden[:_MAX_CARDS]:
+        memory = units.size(device.total_memory_bytes) if device.total_memory_bytes else ""
+        parts = (device.name, memory, device.uuid or "")
+        lines.append(f"{device.label}: {', '.join(part for part in parts if part)}")
+    items = Items(tuple(lines))
     return [Section("", _CSS, title="Not visible to this program", blocks=(*why, items))]
 
 
@@ -132,12 +137,24 @@ def _build(devices: Devices) -> str:
 
 def _facts(device: Device) -> list[tuple[str, str]]:
     """Terms and texts about a GPU; what is not known is left out."""
+    if device.capability is None:
+        capability = device.architecture or ""
+    else:
+        capability = f"capability {device.capability}"
+    if device.num_sms is None:
+        sms = "" if device.clock_mhz is None else f"up to {device.clock_mhz:,} MHz"
+    else:
+        clock = "" if device.clock_mhz is None else f" at up to {device.clock_mhz:,} MHz"
+        sms = f"{units.plural(device.num_sms, 'SM')}{clock}"
+    l2 = "" if device.l2_cache_bytes is None else f"L2 {units.size(device.l2_cache_bytes)}"
+    power = "" if device.power_limit_watts is None else f"{device.power_limit_watts:.0f} W"
+    physical = "" if device.physical_index is None else f"GPU {device.physical_index} of the machine"
     known = [
-        ("memory", _join(_of(device.used_memory_bytes, device.total_memory_bytes), _bandwidth(device), _l2(device))),
-        ("compute", _join(_capability(device), _sms(device), _power(device))),
+        ("memory", _join(_of(device.used_memory_bytes, device.total_memory_bytes), _bandwidth(device), l2)),
+        ("compute", _join(capability, sms, power)),
         ("formats", _formats(device)),
         ("torch", _code(device)),
-        ("place", _join(_physical(device), device.pci, f"MIG {device.mig}" if device.mig else "")),
+        ("place", _join(physical, device.pci, f"MIG {device.mig}" if device.mig else "")),
         ("uuid", device.uuid or ""),
     ]
     return [(term, text) for term, text in known if text]
@@ -173,12 +190,6 @@ def _peers(devices: Devices) -> str:
     return f"no access between {listed}{f' and {len(without) - 4} more pairs' if len(without) > 4 else ''}"
 
 
-def _hidden_line(device: Device) -> str:
-    """Return a GPU that the program does not see, on one line."""
-    parts = (device.name, units.size(device.total_memory_bytes) if device.total_memory_bytes else "", device.uuid or "")
-    return f"{device.label}: {', '.join(part for part in parts if part)}"
-
-
 def _join(*parts: str | None) -> str:
     return ", ".join(part for part in parts if part)
 
@@ -193,27 +204,6 @@ def _bandwidth(device: Device) -> str:
     return "" if device.memory_bandwidth_gbps is None else f"{device.memory_bandwidth_gbps:,.0f} GB/s"
 
 
-def _l2(device: Device) -> str:
-    return "" if device.l2_cache_bytes is None else f"L2 {units.size(device.l2_cache_bytes)}"
-
-
-def _capability(device: Device) -> str:
-    if device.capability is None:
-        return device.architecture or ""
-    return f"capability {device.capability}"
-
-
-def _sms(device: Device) -> str:
-    if device.num_sms is None:
-        return "" if device.clock_mhz is None else f"up to {device.clock_mhz:,} MHz"
-    clock = "" if device.clock_mhz is None else f" at up to {device.clock_mhz:,} MHz"
-    return f"{units.plural(device.num_sms, 'SM')}{clock}"
-
-
-def _power(device: Device) -> str:
-    return "" if device.power_limit_watts is None else f"{device.power_limit_watts:.0f} W"
-
-
 def _formats(device: Device) -> str:
     support = {name: getattr(device, name) for name in _FORMATS}
     native = " ".join(name for name, how in support.items() if how == "native")
@@ -226,7 +216,3 @@ def _code(device: Device) -> str:
     if device.is_supported is None:
         return ""
     return f"has code for it ({device.supported_by})" if device.is_supported else "has no code for it"
-
-
-def _physical(device: Device) -> str:
-    return "" if device.physical_index is None else f"GPU {device.physical_index} of the machine"

@@ -258,18 +258,6 @@ def _gauge(gauge: Gauge, number: int, gpu: dict[str, Any], values: Sequence[floa
     full = gpu["full"].get(gauge.column) or max(known, default=0.0) or 1.0
     share = 0.0 if last is None else min(1.0, max(0.0, last / full))
     bar = element("div", element("div", style=f"width:{100 * share:.1f}%"), class_=f"cl-gauge-bar cl-gauge-{number}")
-    return element(
-        "div",
-        element("span", gauge.title, class_="cl-gauge-title"),
-        element("span", _text(gauge, last, gpu), class_="cl-gauge-value"),
-        _spark(values, full),
-        bar,
-        class_="cl-gauge",
-    )
-
-
-def _spark(values: Sequence[float | None], full: float) -> Node:
-    """Return a small line of the moments, the last at the right."""
     step = _WIDTH / max(len(values) - 1, 1)
     points = [
         f"{k * step:.1f} {_HEIGHT - 1 - (_HEIGHT - 2) * min(1.0, max(0.0, value / full)):.1f}"
@@ -283,7 +271,15 @@ def _spark(values: Sequence[float | None], full: float) -> Node:
         "preserveAspectRatio": "none",
         "class": "cl-gauge-spark",
     }
-    return Node("svg", frame, (path,))
+    spark = Node("svg", frame, (path,))  # the moments, the last at the right
+    return element(
+        "div",
+        element("span", gauge.title, class_="cl-gauge-title"),
+        element("span", _text(gauge, last, gpu), class_="cl-gauge-value"),
+        spark,
+        bar,
+        class_="cl-gauge",
+    )
 
 
 def _text(gauge: Gauge, value: float | None, gpu: dict[str, Any]) -> str:

@@ -82,9 +82,14 @@ def verdict(hang: Hang) -> str:
     for culprit in hang.culprits:
         groups.setdefault(culprit.reason, []).append(culprit)
     either = " (one of them is at fault)" if hang.is_ambiguous and len(hang.culprits) > 1 else ""
-    return (
-        f"{head}{'; '.join(_sentence(hang, reason, found) for reason, found in groups.items())}{either}{_waiters(hang)}"
-    )
+    waiters = ""
+    if hang.waiting and hang.status != "failed":
+        waits = "wait" if len(hang.waiting) > 1 else "waits"
+        if hang.waited_ns:
+            waits = f"{'have' if len(hang.waiting) > 1 else 'has'} waited {units.duration(hang.waited_ns)}"
+        behind = f", {units.plural(len(hang.waiting_behind), 'rank')} behind them" if hang.waiting_behind else ""
+        waiters = f"; {_ranks(hang.waiting)} {waits}{behind}"
+    return f"{head}{'; '.join(_sentence(hang, reason, found) for reason, found in groups.items())}{either}{waiters}"
 
 
 def section(records: FlightRecords, hang: Hang) -> Section:
@@ -141,16 +146,6 @@ def _usual(hang: Hang) -> Iterator[Call]:
     if hang.is_ambiguous:
         at_fault = {hang.culprits[0].rank}
     yield from (call for rank, call in hang.wait.entered.items() if rank not in at_fault)
-
-
-def _waiters(hang: Hang) -> str:
-    if not hang.waiting or hang.status == "failed":
-        return ""
-    verb = "wait" if len(hang.waiting) > 1 else "waits"
-    if hang.waited_ns:
-        verb = f"{'have' if len(hang.waiting) > 1 else 'has'} waited {units.duration(hang.waited_ns)}"
-    behind = f", {units.plural(len(hang.waiting_behind), 'rank')} behind them" if hang.waiting_behind else ""
-    return f"; {_ranks(hang.waiting)} {verb}{behind}"
 
 
 def _ended(hang: Hang) -> str:

@@ -8,13 +8,8 @@ from cudalens.frames import Trace
 from cudalens.views import notebook
 
 
-def mimebundle(trace: Trace, **kwargs: Any) -> dict[str, Any]:
-    """`trace` as one bundle: ``text/plain``, ``text/html``, and a widget view when a kernel is live.
-
-    Args:
-        trace: What to show.
-        **kwargs: What IPython passes (include, exclude); it filters the bundle itself.
-    """
+def mimebundle(trace: Trace) -> dict[str, Any]:
+    """`trace` as one bundle: ``text/plain``, ``text/html``, and a widget view when a kernel is live."""
     bundle = notebook.static_bundle(trace)
     if notebook.is_live():
         from cudalens.views.widget import timeline

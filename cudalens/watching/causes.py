@@ -72,9 +72,16 @@ def causes(before: Before, after: Before) -> list[Cause]:
     by another amount (one of the first steps, or of steps after a further change) do not say what this change is.
     """
     delta = after.step_ns - before.step_ns
-    if not _have_recorded(before, after, delta):
+    has_change = False  # in the recordings: their steps differ by about the change
+    if before.trace is not None and after.trace is not None and delta:
+        recorded = sum(step_parts(after.trace).values()) - sum(step_parts(before.trace).values())
+        has_change = _LEAST_RECORDED <= recorded / delta <= _MOST_RECORDED
+    if not has_change:
         before, after = replace(before, trace=None), replace(after, trace=None)
-    parts = _part_deltas(before, after)
+    parts = {}
+    if before.trace is not None and after.trace is not None:
+        old, new = step_parts(before.trace), step_parts(after.trace)
+        parts = {name: new.get(name, 0.0) - old.get(name, 0.0) for name in {**old, **new}}
     found = [
         *_retries(before, after, delta),
         *_loading(before, after, delta),
@@ -87,21 +94,6 @@ def causes(before: Before, after: Before) -> list[Cause]:
 
 def _explains(part: float, delta: float) -> bool:
     return part / delta >= _LEAST_PART if delta else False
-
-
-def _have_recorded(before: Before, after: Before, delta: float) -> bool:
-    """Return whether the steps of the recordings differ by about the change."""
-    if before.trace is None or after.trace is None or not delta:
-        return False
-    recorded = sum(step_parts(after.trace).values()) - sum(step_parts(before.trace).values())
-    return _LEAST_RECORDED <= recorded / delta <= _MOST_RECORDED
-
-
-def _part_deltas(before: Before, after: Before) -> dict[str, float]:
-    if before.trace is None or after.trace is None:
-        return {}
-    old, new = step_parts(before.trace), step_parts(after.trace)
-    return {name: new.get(name, 0.0) - old.get(name, 0.0) for name in {**old, **new}}
 
 
 def _retries(before: Before, after: Before, delta: float) -> list[Cause]:

@@ -73,7 +73,11 @@ class StepFinder:
         for handle in self._handles:
             handle.remove()
         self._handles = []
-        self._unwrap_loader()
+        if self._next is not None:
+            kind, plain, ours = self._next
+            if kind.__next__ is ours:  # another tool may have wrapped ours
+                kind.__next__ = plain
+        self._next = None
         self._ignore_modules()
         self._root = None
 
@@ -133,13 +137,6 @@ class StepFinder:
 
         self._next = kind, plain, __next__
         kind.__next__ = __next__
-
-    def _unwrap_loader(self) -> None:
-        if self._next is not None:
-            kind, plain, ours = self._next
-            if kind.__next__ is ours:  # another tool may have wrapped ours
-                kind.__next__ = plain
-        self._next = None
 
     def _module_called(self, module: Any, args: Any) -> None:
         """Find the outermost module; from then on its calls are steps, and no other module has a hook."""

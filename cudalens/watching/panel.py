@@ -73,7 +73,12 @@ class WatchPanel(anywidget.AnyWidget):
             return
         began = time.thread_time()
         self._run = run()
-        num_bytes = self._send_run()
+        assert self._run is not None
+        self._number += 1
+        state = {"tree": to_json(view.section(self._run)), "number": self._number}
+        num_bytes = len(json.dumps(state))
+        self._panel = state
+        num_bytes = num_bytes + self._send_recording(self._run)
         spent = time.thread_time() - began
         self._next_s = now + max(PERIOD_S, num_bytes / BYTES_PER_S, min(spent / _SHARE, _MOST_PERIOD_S))
         if is_last:
@@ -87,15 +92,6 @@ class WatchPanel(anywidget.AnyWidget):
         """End the panel for another reason than the end of the run; its last state is kept."""
         self._ended = reason
         self.keep()
-
-    def _send_run(self) -> int:
-        """Send the state and, of a new recording, the timeline; returns the number of bytes."""
-        assert self._run is not None
-        self._number += 1
-        state = {"tree": to_json(view.section(self._run)), "number": self._number}
-        num_bytes = len(json.dumps(state))
-        self._panel = state
-        return num_bytes + self._send_recording(self._run)
 
     def _send_recording(self, run: WatchedRun) -> int:
         if not run.recordings or (self._timeline is not None and self._timeline[0] == run.recordings[-1].step):

@@ -17,7 +17,7 @@ from cudalens.views.sections.markup import Node, element, svg
 from cudalens.views.sections.model import Column, Picture, Row, Section, Table
 from cudalens.views.sections.shown import Shown, write_page
 from cudalens.watching import record
-from cudalens.watching.record import WatchRecord
+from cudalens.watching.record import FONT, WatchRecord
 from cudalens.watching.run import WatchedRun, is_watched, read_watched
 
 #: Steps at the end of a run that count.
@@ -93,7 +93,6 @@ def last_arrival(states: Mapping[int, RankState]) -> Late | None:
 _FOLDER: Final = re.compile(r"rank-(\d{1,6})")
 _MOST_RANKS: Final = 4096
 _WIDTH, _LEFT, _NUM_BINS, _MOST_ROWS = 720, 74, 120, 64
-_FONT: Final = {"font_family": "system-ui, sans-serif", "font_size": 11, "fill": "currentColor"}
 _COLUMNS: Final = (
     Column("rank", "rank", "right"),
     Column("steps", "steps", "right"),
@@ -202,7 +201,7 @@ def rank_map(runs: Mapping[int, WatchedRun]) -> Node | None:
     height, cell = 16, (_WIDTH - _LEFT - 8) / _NUM_BINS
     nodes = []
     for k, (rank, values) in enumerate(zip(known, table, strict=True)):
-        nodes.append(element("text", f"rank {rank}", x=_LEFT - 6, y=k * height + 12, text_anchor="end", **_FONT))
+        nodes.append(element("text", f"rank {rank}", x=_LEFT - 6, y=k * height + 12, text_anchor="end", **FONT))
         for at, value in enumerate(values):
             if not np.isnan(value):
                 share = min(max((value - low) / max(high - low, 1.0), 0.0), 1.0)
@@ -214,7 +213,7 @@ def rank_map(runs: Mapping[int, WatchedRun]) -> Node | None:
                 }
                 nodes.append(element("rect", fill="#0072b2", fill_opacity=f"{0.1 + 0.9 * share:.2f}", **box))
     foot = f"steps 0 to {last - 1:,}; light {units.duration(float(low))}, dark {units.duration(float(high))} a step"
-    nodes.append(element("text", foot, x=_LEFT, y=len(known) * height + 15, opacity=".75", **_FONT))
+    nodes.append(element("text", foot, x=_LEFT, y=len(known) * height + 15, opacity=".75", **FONT))
     return svg(_WIDTH, len(known) * height + 22, "Step times by rank and step", *nodes)
 
 

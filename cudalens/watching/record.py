@@ -160,7 +160,7 @@ _BOTTOM: Final = 26
 _NUM_BINS: Final = 240
 _MOST_BARS: Final = 8
 _ROW: Final = 22
-_FONT: Final = {"font_family": "system-ui, sans-serif", "font_size": 11, "fill": "currentColor"}
+FONT: Final = {"font_family": "system-ui, sans-serif", "font_size": 11, "fill": "currentColor"}
 _BAND, _MARK, _CHANGE = "#0072b2", "#d55e00", "#b3261e"
 
 #: Colours of the parts of a step.
@@ -197,12 +197,15 @@ def step_times(run: WatchedRun) -> Node | None:
     ]
     slow = [(x_of(float(step[k])), most[k]) for k in np.flatnonzero(most > 1.5 * np.median(dur))[:_NUM_BINS]]
     label = f"Step times of steps {int(first):,} to {int(last) - 1:,}: median {units.duration(float(np.median(dur)))}"
+    upper = [(x, y_of(high)) for x, _, _, high in mid]
+    lower = [(x, y_of(low)) for x, low, _, _ in reversed(mid)]
+    area = f"{_line([*upper, *lower])}z"
     return svg(
         WIDTH,
         _HEIGHT,
         label,
         *_axes(x_of, y_of, top_ns, float(most.max()), first, last),
-        element("path", d=_area(mid, y_of), fill=_BAND, fill_opacity=".22", stroke="none"),
+        element("path", d=area, fill=_BAND, fill_opacity=".22", stroke="none"),
         element(
             "path", d=_line([(x, y_of(one)) for x, _, one, _ in mid]), fill="none", stroke=_BAND, stroke_width="1.6"
         ),
@@ -241,28 +244,22 @@ class _Scale:
 
 def _axes(x_of: _Scale, y_of: _Scale, top_ns: float, most_ns: float, first: float, last: float) -> list[Node]:
     title = "step time" if most_ns <= top_ns else f"step time, longest {units.duration(most_ns)}"
-    nodes = [element("text", title, x=4, y=12, opacity=".75", **_FONT)]
+    nodes = [element("text", title, x=4, y=12, opacity=".75", **FONT)]
     tick = nice_step(top_ns / 3)
     for k in range(int(top_ns // tick) + 1):
         y = y_of(k * tick)
         line = f"M{_LEFT} {y}H{WIDTH - 8}"
         nodes.append(element("path", d=line, stroke="currentColor", stroke_opacity=".15", fill="none"))
         text = units.duration(k * tick) if k else "0"
-        nodes.append(element("text", text, x=_LEFT - 6, y=y + 4, text_anchor="end", opacity=".75", **_FONT))
+        nodes.append(element("text", text, x=_LEFT - 6, y=y + 4, text_anchor="end", opacity=".75", **FONT))
     tick = max(nice_step((last - first) / 6), 1.0)
     at = np.ceil(first / tick) * tick
     while at < last:
         anchor = "end" if x_of(at) > WIDTH - 40 else "middle"
         text = f"step {int(at):,}" if at == np.ceil(first / tick) * tick else f"{int(at):,}"
-        nodes.append(element("text", text, x=x_of(at), y=_HEIGHT - 6, text_anchor=anchor, opacity=".75", **_FONT))
+        nodes.append(element("text", text, x=x_of(at), y=_HEIGHT - 6, text_anchor=anchor, opacity=".75", **FONT))
         at += tick
     return nodes
-
-
-def _area(mid: Sequence[tuple[float, float, float, float]], y_of: _Scale) -> str:
-    upper = [(x, y_of(high)) for x, _, _, high in mid]
-    lower = [(x, y_of(low)) for x, low, _, _ in reversed(mid)]
-    return f"{_line([*upper, *lower])}z"
 
 
 def _line(points: Sequence[tuple[float, float]]) -> str:
@@ -301,7 +298,7 @@ def part_bars(recordings: Sequence[WatchedRecording]) -> Node | None:
 def _bar(one: WatchedRecording, top: float, longest: float) -> list[Node]:
     x, nodes = float(_LEFT), []
     nodes.append(
-        element("text", f"step {one.step:,}", x=_LEFT - 6, y=top + 14, text_anchor="end", opacity=".8", **_FONT)
+        element("text", f"step {one.step:,}", x=_LEFT - 6, y=top + 14, text_anchor="end", opacity=".8", **FONT)
     )
     for name in PARTS:
         width = (WIDTH - 100 - _LEFT) * one.parts.get(name, 0.0) / longest
@@ -313,7 +310,7 @@ def _bar(one: WatchedRecording, top: float, longest: float) -> list[Node]:
                 )
             )
             x += width
-    nodes.append(element("text", units.duration(sum(one.parts.values())), x=f"{x + 6:.1f}", y=top + 14, **_FONT))
+    nodes.append(element("text", units.duration(sum(one.parts.values())), x=f"{x + 6:.1f}", y=top + 14, **FONT))
     return nodes
 
 
@@ -325,7 +322,7 @@ def _legend(names: Sequence[str], top: float) -> tuple[list[Node], int]:
             x, row = float(_LEFT), row + 1
         y = top + row * 18
         nodes.append(element("rect", x=f"{x:.0f}", y=y, width=10, height=10, fill=COLORS[name]))
-        nodes.append(element("text", name, x=f"{x + 15:.0f}", y=y + 9, opacity=".85", **_FONT))
+        nodes.append(element("text", name, x=f"{x + 15:.0f}", y=y + 9, opacity=".85", **FONT))
         x += width
     return nodes, row + 1
 
@@ -460,7 +457,9 @@ def group_changes(changes: Sequence[WatchedChange]) -> list[tuple[WatchedChange,
     """
     series: list[list[WatchedChange]] = []
     for one in changes:
-        if series and _is_unspecific(one) and _is_unspecific(series[-1][-1]) and _turns(series[-1][-1], one):
+        before = series[-1][-1] if series else None
+        turns = before is not None and (one.after_ns > one.before_ns) != (before.after_ns > before.before_ns)
+        if before is not None and turns and _is_unspecific(one) and _is_unspecific(before):
             series[-1].append(one)
         else:
             series.append([one])
@@ -503,7 +502,3 @@ def _split(series: list[WatchedChange]) -> list[tuple[WatchedChange, ...]]:
 
 def _is_unspecific(change: WatchedChange) -> bool:
     return set(change.kinds) <= _UNSPECIFIC
-
-
-def _turns(before: WatchedChange, after: WatchedChange) -> bool:
-    return (before.after_ns > before.before_ns) != (after.after_ns > after.before_ns)

@@ -22,7 +22,7 @@ from typing import Any
 
 import cudalens
 from cudalens import analysis, traces
-from cudalens.analysis.failures import failures
+from cudalens.analysis.cached import failures
 
 DATA = Path(__file__).parents[1] / "data"
 TOKENS = [

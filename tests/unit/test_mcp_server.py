@@ -11,7 +11,7 @@ pytest.importorskip("mcp_types", reason="the package mcp, version 2, is not inst
 
 import cudalens
 from cudalens.__main__ import main
-from cudalens.api.mcp_server.tools import MAX_CHARACTERS, Folder, OpenTraces
+from cudalens.api.mcp_server import MAX_CHARACTERS, Folder, OpenTraces
 from cudalens.errors import TraceError
 from cudalens.frames import RunInfo, Trace, build_events
 
@@ -231,7 +231,7 @@ class TestSource:
         from dataclasses import replace
 
         from cudalens.analysis import Finding
-        from cudalens.api.mcp_server.tools import lines_around
+        from cudalens.api.mcp_server import lines_around
 
         (tmp_path / "train.py").write_text(SOURCE)
         (tmp_path / "notes.txt").write_text(SOURCE)

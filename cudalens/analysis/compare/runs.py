@@ -45,8 +45,6 @@ RUNS_LEVEL: Final = 0.99
 #: which no change is claimed.
 HOST_LEVEL: Final = 0.95
 
-_ONE_SIDED: Final = "only one side was recorded with Python stacks"
-
 #: ``more`` and ``less`` are for memory; ``unknown``: it differs, and one repeat does not show whether that is noise.
 STATUSES: Final = ("added", "removed", "faster", "slower", "more", "less", "same", "unknown")
 
@@ -180,7 +178,10 @@ def differences(a: Comparable, b: Comparable) -> Differences:
     first, second = sides = side_of(a, "a"), side_of(b, "b")
     by_step = first.has_steps and second.has_steps
     old, new = measure(first, by_step=by_step), measure(second, by_step=by_step)
-    missing, limit = not_recorded(sides), _limit_of_runs(sides, old, new)
+    missing = not_recorded(sides)
+    # Why nothing is claimed beyond these runs; "" where differences are claimed.
+    is_model = all(side.is_simulated for side in sides)
+    limit = "" if is_model or min(len(old.of_run), len(new.of_run)) > 1 else "noise between runs is not included"
     limit_of_host = (
         "only one side was recorded with Python stacks" if has_stacks(first) != has_stacks(second) else limit
     )
@@ -202,12 +203,6 @@ def differences(a: Comparable, b: Comparable) -> Differences:
         table("memory", "bytes"),
         (*notes_on(sides, by_step=by_step), *missing.values()),
     )
-
-
-def _limit_of_runs(sides: tuple[Side, Side], old: Measured, new: Measured) -> str:
-    """Why nothing is claimed beyond these runs; "" where differences are claimed."""
-    is_model = all(side.is_simulated for side in sides)
-    return "" if is_model or min(len(old.of_run), len(new.of_run)) > 1 else "noise between runs is not included"
 
 
 def _whole(before: Measured, after: Measured, unit: str, limit: str) -> Change:

@@ -98,7 +98,12 @@ def difference_interval(
     if before.shape[1] < 2 or after.shape[1] < 2:
         raise ValueError(f"{before.shape[1]} and {after.shape[1]} repeats: two or more of each are needed.")
     rng = np.random.default_rng(SEED)
-    ranks = [_median_ranks(rng, values.shape[1]) for values in (before, after)]
+    # Ranks of the two middle values of each draw (the same one if n is odd).
+    ranks = []
+    for values in (before, after):
+        n = values.shape[1]
+        drawn = np.sort(rng.integers(0, n, size=(NUM_DRAWS, n)), axis=1)
+        ranks.append((drawn[:, (n - 1) // 2], drawn[:, n // 2]))
     widen = expansion(min(before.shape[1], after.shape[1]), level)
     ends = [
         _interval(before[k : k + _ROWS], after[k : k + _ROWS], ranks, level, widen, is_ratio)
@@ -134,12 +139,6 @@ def student_quantile(p: float, freedom: int) -> float:
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160,
     )
     return float(z + sum(term / freedom**power for power, term in enumerate(terms, 1)))
-
-
-def _median_ranks(rng: np.random.Generator, n: int) -> tuple[Ints, Ints]:
-    """Ranks of the two middle values of each draw (the same one if n is odd)."""
-    drawn = np.sort(rng.integers(0, n, size=(NUM_DRAWS, n)), axis=1)
-    return drawn[:, (n - 1) // 2], drawn[:, n // 2]
 
 
 def _interval(

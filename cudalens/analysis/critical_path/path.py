@@ -187,7 +187,13 @@ def _window(trace: Trace, step: int | None, start: int | None, end: int | None) 
     if step is not None:
         if start is not None or end is not None:
             raise ValueError("step and start/end both select a part of the trace: give one of them")
-        return _around(events, _step_rows(events, step))
+        names = events["name"].astype(object)
+        host = events["device"].isna()
+        rows = np.flatnonzero((names == f"{STEP_PREFIX}{step}") & host)
+        if not len(rows):
+            known = sorted(int(number) for number in events["step"].dropna().unique())
+            raise ValueError(f"step {step} is not in this trace; its steps are {known}")
+        return _around(events, rows)
     if start is not None or end is not None:
         first, last = (start if start is not None else end), (end if end is not None else start)
         rows = np.array([_row(events, first), _row(events, last)])
@@ -212,16 +218,6 @@ def _row(events: pd.DataFrame, row: Any) -> int:
     if not 0 <= int(row) < len(events):
         raise ValueError(f"row {row} is not in the trace, which has {len(events)} events")
     return int(row)
-
-
-def _step_rows(events: pd.DataFrame, step: int) -> NDArray[np.int64]:
-    names = events["name"].astype(object)
-    host = events["device"].isna()
-    rows = np.flatnonzero((names == f"{STEP_PREFIX}{step}") & host)
-    if not len(rows):
-        known = sorted(int(number) for number in events["step"].dropna().unique())
-        raise ValueError(f"step {step} is not in this trace; its steps are {known}")
-    return rows
 
 
 #: Kinds of pieces by their number; the first three are device work.

@@ -11,8 +11,7 @@ from typing import Final
 
 import pandas as pd
 
-from cudalens.analysis.cached import once_per_trace, ranked
-from cudalens.analysis.failures import attempt
+from cudalens.analysis.cached import attempt, once_per_trace, ranked
 from cudalens.analysis.findings import (
     communication_rules,
     copy_rules,
@@ -25,8 +24,7 @@ from cudalens.analysis.findings import (
     window_rules,
 )
 from cudalens.analysis.findings import kernel_rules as expected_rules
-from cudalens.analysis.findings.claims import Ledger, settle_claims
-from cudalens.analysis.findings.finding import CONFIDENCES, Confidence, Finding
+from cudalens.analysis.findings.finding import CONFIDENCES, Confidence, Finding, Ledger, settle_claims
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.frames import Ranks, Trace
 
@@ -148,7 +146,7 @@ def idle_ledger(trace: Trace) -> pd.DataFrame:
 def _with_ledger(trace: Trace) -> tuple[tuple[Finding, ...], Ledger]:
     """The findings of one Trace, and what they claim.
 
-    A rule that raises is a problem of the Trace (`cudalens.analysis.failures`); the others are reported.
+    A rule that raises is a problem of the Trace (`cudalens.analysis.cached.attempt`); the others are reported.
     """
     nothing = Ledger({}, {})
     if not len(trace.events):

@@ -207,8 +207,14 @@ def optimizer(arrays: TraceArrays) -> Iterator[Finding]:
         f"{units.plural(len(steps), 'optimizer step')} ran {units.plural(round(number / len(steps)), noun)} each, one "
         f"parameter at a time."
     )
+    name = arrays.main_name(steps)
+    known = next((one for one in ("AdamW", "Adam") if f"{one}.step" in name), None)
+    if known is None:  # Adagrad has no fused step on GPUs
+        advice = "foreach=True, the default of torch.optim on GPUs"
+    else:
+        advice = f"torch.optim.{known}(params, fused=True), or foreach=True"
     yield arrays.finding(
-        "optimizer_loop", "unfused optimizer steps", what, gain, _step_advice(arrays, steps), "high",
+        "optimizer_loop", "unfused optimizer steps", what, gain, advice, "high",
         rows=steps, place=arrays.place(int(steps[0])),
     )  # fmt: skip
 
@@ -229,14 +235,6 @@ def _overhead_of(arrays: TraceArrays, steps: Ints) -> int:
     leaves = ops[~np.isin(ops, arrays.parent[ops])]
     work = arrays.time_of(leaves[arrays.dur[leaves] >= TINY_NS])
     return length(subtract(arrays.time_of(steps), work))
-
-
-def _step_advice(arrays: TraceArrays, steps: Ints) -> str:
-    name = arrays.main_name(steps)
-    known = next((one for one in ("AdamW", "Adam") if f"{one}.step" in name), None)
-    if known is None:  # Adagrad has no fused step on GPUs
-        return "foreach=True, the default of torch.optim on GPUs"
-    return f"torch.optim.{known}(params, fused=True), or foreach=True"
 
 
 def zeroing(arrays: TraceArrays) -> Iterator[Finding]:

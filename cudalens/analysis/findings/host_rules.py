@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.analysis.findings.finding import CONFIDENCES, Edit, Finding, fused, with_work, without_host, without_waits
+from cudalens.analysis.findings.finding import CONFIDENCES, Finding, fused, with_work, without_host, without_waits
 from cudalens.analysis.findings.idle_attribution import (
     BEGIN_CAPTURE,
     COMPILE,
@@ -102,24 +102,22 @@ def launching(arrays: TraceArrays) -> Iterator[Finding]:
     if gaps.total_ns < _LAUNCH_SHARE * arrays.span_ns or gaps.num_gaps < _MIN_LAUNCHES:
         return
     if graph is None or repeat is None or _within(gaps, repeat) < _SUBSUMES * gaps.total_ns:
-        yield _launch_bound(arrays, gaps)
-
-
-def _launch_bound(arrays: TraceArrays, gaps: Gaps) -> Finding:
-    confidence = CONFIDENCES[arrays.has_python + (gaps.total_ns < _HIGH_SHARE * arrays.span_ns)]
-    what = (
-        f"the GPU was idle for {units.duration(gaps.total_ns)} ({arrays.share(gaps.total_ns)} of the window) in "
-        f"{units.plural(gaps.num_gaps, 'gap')} before kernels that the host launched too late{_slowed(arrays)}."
-    )
-    last = "or larger batches" if arrays.is_other_device else "larger batches, or %%cudagraph if shapes do not change"
-    advice = f"torch.compile(model) to fuse small operators, {last}" if arrays.has_torch else _NATIVE_LAUNCHES
-    if arrays.has_torch and _is_in_compiled(arrays, gaps):
-        advice = _COMPILED_LAUNCHES
-    rows = arrays.work.rows[gaps.ended_by]
-    return arrays.finding(
-        "launch_bound", "launch overhead", what, gaps.total_ns, advice, confidence,
-        rows=rows, weight=gaps.length, place=arrays.place_of(rows, gaps.length), is_idle=True,
-    )  # fmt: skip
+        confidence = CONFIDENCES[arrays.has_python + (gaps.total_ns < _HIGH_SHARE * arrays.span_ns)]
+        what = (
+            f"the GPU was idle for {units.duration(gaps.total_ns)} ({arrays.share(gaps.total_ns)} of the window) in "
+            f"{units.plural(gaps.num_gaps, 'gap')} before kernels that the host launched too late{_slowed(arrays)}."
+        )
+        last = (
+            "or larger batches" if arrays.is_other_device else "larger batches, or %%cudagraph if shapes do not change"
+        )
+        advice = f"torch.compile(model) to fuse small operators, {last}" if arrays.has_torch else _NATIVE_LAUNCHES
+        if arrays.has_torch and _is_in_compiled(arrays, gaps):
+            advice = _COMPILED_LAUNCHES
+        rows = arrays.work.rows[gaps.ended_by]
+        yield arrays.finding(
+            "launch_bound", "launch overhead", what, gaps.total_ns, advice, confidence,
+            rows=rows, weight=gaps.length, place=arrays.place_of(rows, gaps.length), is_idle=True,
+        )  # fmt: skip
 
 
 def _is_in_compiled(arrays: TraceArrays, gaps: Gaps) -> bool:
@@ -147,9 +145,14 @@ def _graphable(arrays: TraceArrays, repeat: Repeat) -> Finding | None:
         return None
     if 2 * length(arrays.captures) >= arrays.wall_ns:  # the program is capturing graphs
         return None
-    waits = _waits_within(arrays, repeat)
+    # Waits for the GPU in each repeat.
+    at = arrays.trace.syncs["ts"].to_numpy()
+    place = np.searchsorted(repeat.start, at, "right") - 1
+    inside = (place >= 0) & (at < repeat.end[np.maximum(place, 0)])
+    waits = int(np.ceil(inside.sum() / repeat.times))
     graph = fused(arrays.work.rows[repeat.at], repeat.number, as_graph=True)
-    before = _without_all_waits(arrays) if waits else ()
+    calls = arrays.trace.syncs["event"].dropna().to_numpy(dtype=np.int64)
+    before = (without_waits(calls),) if waits and len(calls) else ()
     gain = min(size, arrays.steady.gain(graph, after=before) + arrays.steady.slack_ns)
     first = f"remove the {units.plural(waits, 'wait')} for the GPU from it, then " if waits else ""
     late = f"{units.duration(launch)} of it" if queued else "all of it"
@@ -177,19 +180,6 @@ def _graphable(arrays: TraceArrays, repeat: Repeat) -> Finding | None:
         "graphable", "launch overhead in a repeating region", what, gain, advice, "high" if is_sure else "medium",
         rows=rows, place=arrays.place(int(rows[0])), is_idle=True,
     )  # fmt: skip
-
-
-def _without_all_waits(arrays: TraceArrays) -> tuple[Edit, ...]:
-    calls = arrays.trace.syncs["event"].dropna().to_numpy(dtype=np.int64)
-    return (without_waits(calls),) if len(calls) else ()
-
-
-def _waits_within(arrays: TraceArrays, repeat: Repeat) -> int:
-    """Waits for the GPU in each repeat."""
-    at = arrays.trace.syncs["ts"].to_numpy()
-    place = np.searchsorted(repeat.start, at, "right") - 1
-    inside = (place >= 0) & (at < repeat.end[np.maximum(place, 0)])
-    return int(np.ceil(inside.sum() / repeat.times))
 
 
 def reading(arrays: TraceArrays) -> Iterator[Finding]:
@@ -356,7 +346,9 @@ def _driver_calls(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
         f"host was in driver calls, the longest {name} ({units.duration(int(gaps.length.max()))})."
     )
     num_waits = sum(_is_wait(one) for one in arrays.events["name"].array[running])
-    if _is_throughout(arrays, gaps):
+    # Many gaps, of which the last third of the window has its part, are not those of first calls.
+    last = gaps.select(gaps.start >= arrays.window.end - arrays.wall_ns // 3)
+    if gaps.num_gaps >= _MIN_EACH and last.total_ns >= gaps.total_ns / 6:
         advice = _EACH_CALL
     else:
         advice = _call_advice(arrays, name, num_waits)
@@ -364,12 +356,6 @@ def _driver_calls(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
         "driver_calls", "long driver calls", what, gaps.total_ns, advice, "medium",
         rows=np.unique(running), place=arrays.place(longest), is_idle=True,
     )  # fmt: skip
-
-
-def _is_throughout(arrays: TraceArrays, gaps: Gaps) -> bool:
-    """Whether there are many gaps, and the last third of the window has its part of them: no first calls."""
-    last = gaps.select(gaps.start >= arrays.window.end - arrays.wall_ns // 3)
-    return gaps.num_gaps >= _MIN_EACH and last.total_ns >= gaps.total_ns / 6
 
 
 def _is_wait(name: str) -> bool:

@@ -185,7 +185,10 @@ def _gaps(arrays: TraceArrays) -> tuple[Gaps, Bools, Ints]:
 
 def _divided(arrays: TraceArrays, rest: Intervals, gaps: Gaps, wait_end: Ints) -> tuple[Gaps, Gaps, Gaps]:
     """What remains of the host's gaps: after waits, in other work, launching."""
-    rest = _with_pauses_apart(arrays, rest)
+    pauses = _pauses(arrays)  # what remains is cut at their ends
+    parts = (intersect(rest, pauses), subtract(rest, pauses))
+    order = np.argsort(np.concatenate([part.start for part in parts]), kind="stable")
+    rest = Intervals(*(np.concatenate([getattr(part, name) for part in parts])[order] for name in ("start", "end")))
     of_gap = np.searchsorted(gaps.start, rest.start, "right") - 1
     ended_by, wait = gaps.ended_by[of_gap], gaps.wait[of_gap]
     has_wait = wait >= 0
@@ -221,14 +224,6 @@ def _pauses(arrays: TraceArrays) -> Intervals:
     start, end = busy.end[:-1], busy.start[1:]
     some = (end - start >= PAUSE_NS) & (not arrays.has_python)
     return Intervals(start[some], end[some])
-
-
-def _with_pauses_apart(arrays: TraceArrays, rest: Intervals) -> Intervals:
-    """`rest`, cut at the ends of pauses."""
-    pauses = _pauses(arrays)
-    parts = (intersect(rest, pauses), subtract(rest, pauses))
-    order = np.argsort(np.concatenate([part.start for part in parts]), kind="stable")
-    return Intervals(*(np.concatenate([getattr(part, name) for part in parts])[order] for name in ("start", "end")))
 
 
 def _is_pause(arrays: TraceArrays, parts: Gaps) -> Bools:

@@ -74,7 +74,11 @@ def small_grids(arrays: TraceArrays) -> Iterator[Finding]:
     fill = np.clip(np.nan_to_num(blocks_per_sm(arrays, work.rows[kernels]), nan=1.0), 0, 1)
     if (fill >= 1).all():
         return
-    fill = np.maximum(fill, _bound_by_memory(arrays)[kernels])
+    # The share of each piece of work's time that its operator's bytes take at the memory bandwidth, at most 1.
+    bound_by_memory = np.zeros(len(arrays.work.rows))
+    compute, calls = arrays.calls
+    bound_by_memory[compute[calls.owned]] = np.minimum(calls.memory_shares(), 1.0)[calls.call]
+    fill = np.maximum(fill, bound_by_memory[kernels])
     long = (work.kind[kernels] == COMPUTE) & (work.end - work.start >= TINY_NS)[kernels]
     of_devices = [work.device[kernels] == device for device in np.unique(work.device[kernels])]
     unused = [_unused(work.start[kernels[of]], work.end[kernels[of]], fill[of], long[of]) for of in of_devices]
@@ -98,14 +102,6 @@ def small_grids(arrays: TraceArrays) -> Iterator[Finding]:
     yield arrays.finding(
         "small_grids", "kernels too small for the GPU", what, gain, advice, "low", rows=rows, weight=lost
     )
-
-
-def _bound_by_memory(arrays: TraceArrays) -> Floats:
-    """The share of each piece of work's time that its operator's bytes take at the memory bandwidth, at most 1."""
-    found = np.zeros(len(arrays.work.rows))
-    compute, calls = arrays.calls
-    found[compute[calls.owned]] = np.minimum(calls.memory_shares(), 1.0)[calls.call]
-    return found
 
 
 def _unused(start: Ints, end: Ints, fill: Floats, counted: Bools) -> int:

@@ -181,7 +181,14 @@ class TraceArrays(EventArrays):
     @cached_property
     def replays(self) -> Replays:
         """What changes of the run gain."""
-        return Replays(self.trace, self._replayed_window(), self.idle_ns)
+        window = whole_window(self.trace)
+        if self.is_file and len(self.work.rows):
+            # With the call that launched the first work of the measured window, and the calls that waited for the last.
+            launch = int(self.work.launch[0])
+            begin = min(self.window.start, int(self.ts[launch])) if launch >= 0 else self.window.start
+            calls = np.flatnonzero(self.is_in(*RUNTIME_CATEGORIES) & (self.ts <= self.window.end))
+            window = Window(begin, max(self.window.end, int(self.end[calls].max(initial=begin))))
+        return Replays(self.trace, window, self.idle_ns)
 
     @cached_property
     def steady(self) -> Replays:
@@ -215,15 +222,6 @@ class TraceArrays(EventArrays):
         first = np.full(len(self.events["name"].array.categories) + 1, len(codes), np.int64)
         np.minimum.at(first, codes[rows], rows)
         return is_op & (first[codes[running]] == running) & (gaps.length >= LONG_NS)
-
-    def _replayed_window(self) -> Window:
-        """The measured window, with the call that launched its first work and the calls that waited for its last."""
-        if not self.is_file or not len(self.work.rows):
-            return whole_window(self.trace)
-        launch = int(self.work.launch[0])
-        begin = min(self.window.start, int(self.ts[launch])) if launch >= 0 else self.window.start
-        calls = np.flatnonzero(self.is_in(*RUNTIME_CATEGORIES) & (self.ts <= self.window.end))
-        return Window(begin, max(self.window.end, int(self.end[calls].max(initial=begin))))
 
     @cached_property
     def capability(self) -> float | None:

@@ -17,7 +17,6 @@ from cudalens.analysis.time.groups import Intervals, intersect, length, subtract
 from cudalens.analysis.time.work import WAITING
 from cudalens.frames import RUNTIME_CATEGORIES
 from cudalens.frames.build import STEP_PREFIX, innermost_event
-from cudalens.frames.column_arrays import Ints
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
@@ -144,7 +143,7 @@ def unexplained(arrays: TraceArrays, left: Mapping[str, int]) -> Iterator[Findin
 
     Args:
         arrays: The Trace.
-        left: Idle time that no finding claims by its cause, as `cudalens.analysis.findings.claims` has it, ns.
+        left: Idle time that no finding claims by its cause, as `cudalens.analysis.findings.finding` has it, ns.
     """
     gain = sum(left.values())
     if gain < _TAIL_SHARE * arrays.wall_ns:
@@ -323,17 +322,6 @@ def outside_times(trace: Trace) -> tuple[OutsideTime, ...]:
 def _outside_time(arrays: TraceArrays, is_before: bool, start: int, end: int) -> OutsideTime:
     part = union(np.array([start]), np.array([end]))
     remaining, causes = part, []
-    for name, rows in _rows_by_cause(arrays, is_before):
-        times = intersect(remaining, arrays.time_of(rows))
-        remaining = subtract(remaining, times)
-        causes.append((name, length(times)))
-    causes.append((NOTHING, length(remaining)))
-    known = tuple(sorted((cause for cause in causes if cause[1]), key=lambda cause: -cause[1]))
-    row, row_ns = _longest_row(arrays, part)
-    return OutsideTime(is_before, end - start, known, None if row < 0 else arrays.name_of(row), row_ns)
-
-
-def _rows_by_cause(arrays: TraceArrays, is_before: bool) -> list[tuple[str, Ints]]:
     calls = np.flatnonzero(arrays.is_in(*RUNTIME_CATEGORIES))
     found = []
     if is_before:
@@ -343,7 +331,15 @@ def _rows_by_cause(arrays: TraceArrays, is_before: bool) -> list[tuple[str, Ints
     others = np.flatnonzero((arrays.thread >= 0) & ~arrays.is_in("Trace", "overhead"))
     others = others[~arrays.is_named(_NOT_CALLS, others)]
     in_ops = np.flatnonzero(arrays.is_in("cpu_op"))
-    return [*found, ("operators", in_ops), ("other calls of the runtime", calls), ("other recorded events", others)]
+    found += [("operators", in_ops), ("other calls of the runtime", calls), ("other recorded events", others)]
+    for name, rows in found:
+        times = intersect(remaining, arrays.time_of(rows))
+        remaining = subtract(remaining, times)
+        causes.append((name, length(times)))
+    causes.append((NOTHING, length(remaining)))
+    known = tuple(sorted((cause for cause in causes if cause[1]), key=lambda cause: -cause[1]))
+    row, row_ns = _longest_row(arrays, part)
+    return OutsideTime(is_before, end - start, known, None if row < 0 else arrays.name_of(row), row_ns)
 
 
 def _longest_row(arrays: TraceArrays, part: Intervals) -> tuple[int, int]:

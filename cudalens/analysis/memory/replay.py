@@ -275,7 +275,8 @@ def running_totals(trace: Trace, by: tuple[str, ...] = ("device", *POOL_KEYS)) -
     keys = pd.concat([memory[list(by)], blocks[list(by)]], ignore_index=True)
     group = keys.groupby(list(by), dropna=False, sort=False).ngroup().to_numpy()
     of_row, of_block = group[: len(memory)], group[len(memory) :]
-    ends = _group_ends(blocks, of_block, int(group.max(initial=-1)) + 1)
+    amounts = block_amounts(blocks)
+    ends = {name: sums(amounts[name].to_numpy(), of_block, int(group.max(initial=-1)) + 1) for name in TOTALS}
     order = np.argsort(of_row, kind="stable")
     found = {name: np.empty(len(memory), np.int64) for name in TOTALS}
     for name, change in changes.items():
@@ -303,11 +304,6 @@ def block_amounts(blocks: pd.DataFrame) -> pd.DataFrame:
             "free_bytes": np.where(is_free, size, 0),
         }
     )
-
-
-def _group_ends(blocks: pd.DataFrame, group: Ints, num_groups: int) -> dict[str, Ints]:
-    amounts = block_amounts(blocks)
-    return {name: sums(amounts[name].to_numpy(), group, num_groups) for name in TOTALS}
 
 
 def _counted_back(change: Ints, group: Ints, ends: Ints) -> Ints:

@@ -14,7 +14,7 @@ from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.memory.replay import POOL_KEYS, DeviceReplay, block_amounts, blocks_at, replays
 from cudalens.analysis.time.groups import subtract, union
 from cudalens.frames import BLOCK_STATES, Trace
-from cudalens.frames.column_arrays import Ints, addresses, integers
+from cudalens.frames.column_arrays import addresses, integers
 from cudalens.frames.snapshots.build import HAS_TIMES, SNAPSHOT_KEYS
 from cudalens.frames.snapshots.history import ALLOC, FREE_COMPLETED, SEGMENT_ADDED, SEGMENT_REMOVED
 
@@ -66,8 +66,14 @@ def pool_totals(
     facts = block_amounts(blocks)
     segment = blocks.groupby(list(SEGMENT_KEYS), dropna=False, sort=False).ngroup()
     active = facts["active_bytes"].groupby(segment.to_numpy()).transform("sum").to_numpy()
+    # Bytes of the whole pages in each free block of an expandable segment, which the allocator can release.
+    is_small = (blocks["segment_type"] == "small").to_numpy()
+    page = np.where(is_small, _SMALL_PAGE, _LARGE_PAGE)
+    begin = (addresses(blocks["addr"]) - addresses(blocks["segment_addr"])).astype(np.int64)
+    end = begin + facts["free_bytes"].to_numpy(np.int64)
+    pages = np.maximum(end // page - -(-begin // page), 0)
     facts["empty_bytes"] = np.where(
-        active == 0, facts["free_bytes"], _whole_pages(blocks, facts["free_bytes"].to_numpy(np.int64))
+        active == 0, facts["free_bytes"], np.where(blocks["is_expandable"].to_numpy(bool), pages * page, 0)
     )
     facts["largest_free_bytes"] = facts["free_bytes"]
     how = dict.fromkeys(facts, "sum") | {"largest_free_bytes": "max"}
@@ -75,16 +81,6 @@ def pool_totals(
     found = facts.groupby(keys, dropna=False, sort=False, observed=True).agg(how).reset_index()
     order = found["reserved_bytes"].sort_values(ascending=False, kind="stable").index
     return found.loc[order].reset_index(drop=True)
-
-
-def _whole_pages(blocks: pd.DataFrame, free_bytes: Ints) -> Ints:
-    """Bytes of the whole pages in each free block of an expandable segment, which the allocator can release."""
-    is_small = (blocks["segment_type"] == "small").to_numpy()
-    page = np.where(is_small, _SMALL_PAGE, _LARGE_PAGE)
-    begin = (addresses(blocks["addr"]) - addresses(blocks["segment_addr"])).astype(np.int64)
-    end = begin + free_bytes
-    pages = np.maximum(end // page - -(-begin // page), 0)
-    return np.where(blocks["is_expandable"].to_numpy(bool), pages * page, 0)
 
 
 def fragmentation(trace: Trace) -> pd.DataFrame:

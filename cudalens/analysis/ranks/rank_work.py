@@ -278,7 +278,11 @@ def _work(
     trace: Trace, work: Work, at: Ints, compute: _Compute, stretch: Ints, place: Ints, pieces: pd.DataFrame
 ) -> pd.DataFrame:
     code, names = _operators(trace, work, at, compute.own)
-    elements = _elements(trace, work.launch[at])
+    # Elements of the inputs of the operator around each launch; 0 if unknown.
+    shapes = trace.events["shapes"]
+    around = nearest_of(work.launch[at], ~shapes.isna().to_numpy(), integers(trace.events["parent"]))
+    found = map_texts(shapes.array, num_elements, 0)
+    elements = np.where(around >= 0, found[around], 0).astype(np.int64)
     slowed = _slowed(trace, work, at, compute.own, elements)
     step = integers(trace.events["step"].array[work.rows[at]])
     opens = np.zeros(len(at), bool)
@@ -400,13 +404,3 @@ def _named(
     code = {text: i for i, text in enumerate(listed)}
     of_group = np.array([code.get(texts.get(n, ""), len(listed)) for n in range(len(total))], np.int64)
     return (of_group[group] if len(group) else group), [*listed, OTHER]
-
-
-def _elements(trace: Trace, launch: Ints) -> Ints:
-    """Elements of the inputs of the operator around each launch; 0 if unknown."""
-    events = trace.events
-    has_shapes = ~events["shapes"].isna().to_numpy()
-    around = nearest_of(launch, has_shapes, integers(events["parent"]))
-    shapes = events["shapes"].array
-    found = map_texts(shapes, num_elements, 0)
-    return np.where(around >= 0, found[around], 0).astype(np.int64)

@@ -137,21 +137,14 @@ def stragglers(graph: Graph, work: pd.DataFrame, waits: pd.DataFrame, summary: p
     role = roles(waits, ranks)
     if not graph.is_consistent or not len(work):
         return Stragglers(
-            0.0, (), _no_losses(ranks, role), _no_stages(), _no_groups(), is_consistent=graph.is_consistent
+            0.0,
+            (),
+            pd.DataFrame({"rank": ranks, "role": role, "loss_ns": np.nan, "excess_ns": np.nan}),
+            pd.DataFrame({"role": pd.Series(dtype="int64"), "ranks": pd.Series(dtype="int64"), "loss_ns": 0.0}),
+            pd.DataFrame({"process_group": pd.Series(dtype="str"), "kind": pd.Series(dtype="str"), "loss_ns": 0.0}),
+            is_consistent=graph.is_consistent,
         )
     return _Comparison(graph, work, waits, summary, ranks, role).result()
-
-
-def _no_losses(ranks: Ints, role: Ints) -> pd.DataFrame:
-    return pd.DataFrame({"rank": ranks, "role": role, "loss_ns": np.nan, "excess_ns": np.nan})
-
-
-def _no_stages() -> pd.DataFrame:
-    return pd.DataFrame({"role": pd.Series(dtype="int64"), "ranks": pd.Series(dtype="int64"), "loss_ns": 0.0})
-
-
-def _no_groups() -> pd.DataFrame:
-    return pd.DataFrame({"process_group": pd.Series(dtype="str"), "kind": pd.Series(dtype="str"), "loss_ns": 0.0})
 
 
 class _Comparison:

@@ -185,7 +185,12 @@ def _measured(trace: Trace) -> _Measured:
         memory[f"{side}_memory_bytes"] = sums_beneath(own, parent, depth)
         memory[f"self_{side}_memory_bytes"] = _with_folded(own, fold, head)
     self_ns = _with_folded(events["self_dur"].to_numpy(), fold, head)
-    self_device = _with_folded(_given_to_callers(own_device, events, parent), fold, head)
+    # Times of runtime calls are added to their callers, if there are any, as torch.profiler does.
+    calls = np.flatnonzero(is_category(events["cat"].array, RUNTIME_CATEGORIES) & (parent >= 0) & (own_device > 0))
+    given = own_device.copy()
+    np.add.at(given, parent[calls], own_device[calls])
+    given[calls] = 0
+    self_device = _with_folded(given, fold, head)
     return _Measured(parent, fold, self_ns, device, self_device, memory)
 
 
@@ -260,15 +265,6 @@ def chosen_rows(name: str, rows: ArrayLike | None, n: int) -> Bools:
 def is_device(events: pd.DataFrame) -> Bools:
     """True for device rows, shape (n,)."""
     return events["device"].notna().to_numpy()
-
-
-def _given_to_callers(own: Ints, events: pd.DataFrame, parent: Ints) -> Ints:
-    """The values with those of runtime calls added to their callers', if there are any, as torch.profiler does."""
-    calls = np.flatnonzero(is_category(events["cat"].array, RUNTIME_CATEGORIES) & (parent >= 0) & (own > 0))
-    given = own.copy()
-    np.add.at(given, parent[calls], own[calls])
-    given[calls] = 0
-    return given
 
 
 def _memory_of(trace: Trace) -> dict[str, Ints]:

@@ -278,29 +278,42 @@ class _Explained:
         self._begun = np.clip(begun, gaps.start, gaps.end)
         is_queued = host.end[self._call] <= gaps.start if len(host.ts) else np.zeros(0, bool)
         self._waits = waits_of(trace, host)
-        self._last = self._last_ended()
-        self._until = self._free_from(trace, is_queued)
-
-    def _last_ended(self) -> Ints:
-        """Position of the work that ended last before each gap's end, on any stream."""
+        # Position of the work that ended last before each gap's end, on any stream.
         by_end = np.argsort(self._work.end, kind="stable")
-        return by_end[np.searchsorted(self._work.end[by_end], self._gaps.end, side="right") - 1]
-
-    def _free_from(self, trace: Trace, is_queued: Bools) -> Ints:
-        """Time from which each gap's next work no longer waits for other work; within the call's start and the gap."""
+        self._last = by_end[np.searchsorted(self._work.end[by_end], self._gaps.end, side="right") - 1]
+        # Time from which each gap's next work no longer waits for other work; within the call's start and the gap.
         ended = np.clip(self._work.end[self._last], self._begun, self._gaps.end)
         waits = is_made_to_wait(trace, self._work, self._host, self._gaps.next)
-        return np.where(is_queued, self._gaps.end, np.where(waits, ended, self._begun))
+        self._until = np.where(is_queued, self._gaps.end, np.where(waits, ended, self._begun))
 
     def columns(self, steps: Ints) -> dict[str, Any]:
         """Return all columns except device, stream and time."""
         parts = self._parts()
         longest = np.argmax(np.stack([parts[f"{cause}_ns"] for cause in CAUSES]), axis=0)
+        work, gaps, host = self._work, self._gaps, self._host
+        sync, free_from = self._syncs()
+        at = self._inside((free_from + self._begun) // 2, parts["host_ns"] > 0)
+        op, line = host.around(at, host.is_op), host.around(at, host.is_users_line)
+        module = host.around(at, host.module.codes >= 0)
+        launched_by = host.around(np.where(self._is_known, self._call, -1), host.is_op)
+        waited_for = np.where(parts["dependency_ns"] > 0, work.rows[self._last], -1)
+        rows = {
+            "previous": work.rows[gaps.previous],
+            "next": work.rows[gaps.next],
+            "launch": self._call,
+            "sync": sync,
+            "host": at,
+            "waited_for": waited_for,
+        }
         return {
             "step": masked(steps),
             "cause": categorical(longest.astype(np.int8), list(CAUSES)),
             **parts,
-            **self._evidence(parts),
+            **{name: masked(values) for name, values in rows.items()},
+            "host_op": texts(host.name, op),
+            "host_module": texts(host.module, module),
+            "host_line": texts(host.name, line),
+            "next_op": texts(host.name, launched_by),
         }
 
     def _parts(self) -> dict[str, Ints]:
@@ -321,36 +334,17 @@ class _Explained:
         for pid, mine in self._by_process():
             waits = union(self._waits.start[self._waits.pid == pid], self._waits.end[self._waits.pid == pid])
             start, until = self._gaps.start[mine], self._begun[mine]
-            lost = _covered(waits, until) - _covered(waits, _begin_of(waits, start))
+            begin = start
+            if len(waits.start):  # from the start of the wait around it, if there is one
+                place = np.searchsorted(waits.start, start, side="right") - 1
+                begin = np.where((place >= 0) & (waits.end[place] > start), waits.start[place], start)
+            lost = _covered(waits, until) - _covered(waits, begin)
             waited[mine] = np.where(until > start, np.minimum(lost, until - start), 0)
         return waited
 
     def _by_process(self) -> list[tuple[int, Ints]]:
         pids = np.where(self._is_known, self._host.pid[self._call], -1) if len(self._host.pid) else self._call
         return [(int(pid), np.flatnonzero(pids == pid)) for pid in np.unique(pids) if pid >= 0]
-
-    def _evidence(self, parts: dict[str, Ints]) -> dict[str, Any]:
-        work, gaps, host = self._work, self._gaps, self._host
-        sync, free_from = self._syncs()
-        at = self._inside((free_from + self._begun) // 2, parts["host_ns"] > 0)
-        op, line = host.around(at, host.is_op), host.around(at, host.is_users_line)
-        module = host.around(at, host.module.codes >= 0)
-        launched_by = host.around(np.where(self._is_known, self._call, -1), host.is_op)
-        waited_for = np.where(parts["dependency_ns"] > 0, work.rows[self._last], -1)
-        rows = {
-            "previous": work.rows[gaps.previous],
-            "next": work.rows[gaps.next],
-            "launch": self._call,
-            "sync": sync,
-            "host": at,
-            "waited_for": waited_for,
-        }
-        return {name: masked(values) for name, values in rows.items()} | {
-            "host_op": texts(host.name, op),
-            "host_module": texts(host.module, module),
-            "host_line": texts(host.name, line),
-            "next_op": texts(host.name, launched_by),
-        }
 
     def _syncs(self) -> tuple[Ints, Ints]:
         """Return the call in which the process waited in each gap, -1 for none; and the end of its last wait."""
@@ -383,14 +377,6 @@ def _covered(intervals: Intervals, at: Ints) -> Ints:
     place = np.searchsorted(intervals.start, at, side="right")
     last = np.maximum(place - 1, 0)
     return np.where(place > 0, before[last] + np.minimum(at, intervals.end[last]) - intervals.start[last], 0)
-
-
-def _begin_of(intervals: Intervals, at: Ints) -> Ints:
-    """Return the start of the interval of a canonical set around each time, or the time itself if there is none."""
-    if not len(intervals.start):
-        return at
-    place = np.searchsorted(intervals.start, at, side="right") - 1
-    return np.where((place >= 0) & (intervals.end[place] > at), intervals.start[place], at)
 
 
 @ranked

@@ -59,8 +59,17 @@ class Stacks:
         self._is_backward = integers(events["fwd_tid"], 0) > 0
         self._labels = _cells(trace)
         names = events["name"].array
-        self._texts, of_table, of_name = _entry_codes(self._table, names)
-        self._of_table = of_table
+        # Texts of all entries; the entry of each row of the stack table; the entry that each name would be.
+        what = self._table[list(ENTRY_COLUMNS)].drop_duplicates()
+        texts = list(map(entry_text, *(what[name] for name in ENTRY_COLUMNS)))
+        of_names = list(map(function_entry, names.categories.tolist()))
+        codes, distinct = pd.factorize(np.array([*texts, *of_names], object))
+        of_kind = codes[: len(what)]
+        lines = (integers(self._table[name]) for name in ("line", "first_line"))
+        kind = combined(self._table["file"].array.codes, *lines, self._table["function"].array.codes)
+        self._texts = list(distinct)
+        self._of_table = of_kind[kind].astype(np.int64)
+        of_name = np.append(codes[len(what) :], -1).astype(np.int64)
         self._of_row: Ints = np.where(self._is_python, of_name[names.codes], -1)
 
     def innermost(self, num: int) -> tuple[Ints, list[str]]:
@@ -150,18 +159,6 @@ class Stacks:
             matrix[at >= 0, k] = self._of_row[at[at >= 0]]
             at = above[at]
         return matrix
-
-
-def _entry_codes(table: pd.DataFrame, names: pd.Categorical) -> tuple[list[str], Ints, Ints]:
-    """Texts of all entries; the entry of each row of the stack table; the entry that each name would be."""
-    what = table[list(ENTRY_COLUMNS)].drop_duplicates()
-    texts = list(map(entry_text, *(what[name] for name in ENTRY_COLUMNS)))
-    of_names = list(map(function_entry, names.categories.tolist()))
-    codes, distinct = pd.factorize(np.array([*texts, *of_names], object))
-    of_kind = codes[: len(what)]
-    lines = (integers(table[name]) for name in ("line", "first_line"))
-    kind = combined(table["file"].array.codes, *lines, table["function"].array.codes)
-    return list(distinct), of_kind[kind].astype(np.int64), np.append(codes[len(what) :], -1).astype(np.int64)
 
 
 def _is_left_out(entry: str) -> bool:

@@ -11,7 +11,7 @@ from cudalens.analysis.cached import ranked
 from cudalens.analysis.time.groups import measured, numbered, quantiles, share, sums
 from cudalens.analysis.time.work import KINDS, Work, device_work
 from cudalens.frames import Trace, categorical, nullable
-from cudalens.frames.column_arrays import Bools, Ints, integers, map_texts, masked, run_ends, run_starts
+from cudalens.frames.column_arrays import Ints, integers, map_texts, masked, run_ends, run_starts
 
 
 class Queues(NamedTuple):
@@ -165,7 +165,12 @@ def launch_statistics(
     launches = _found(work)
     queue = queues(trace, work)
     if step is not None:
-        launches = _of_step(launches, integers(events["step"])[launches.calls] == step)
+        keep = integers(events["step"])[launches.calls] == step
+        number = np.cumsum(keep) - 1
+        mine = keep[launches.group]
+        launches = _Launches(
+            launches.calls[keep], launches.first[keep], number[launches.group[mine]], launches.pieces[mine]
+        )
     return _Measured(trace, work, launches, queue).frame(call_cutoff_ns, delay_cutoff_ns, full_queue)
 
 
@@ -173,12 +178,6 @@ def _found(work: Work) -> _Launches:
     pieces = np.flatnonzero(work.launch >= 0)
     calls, first, group = np.unique(work.launch[pieces], return_index=True, return_inverse=True)
     return _Launches(calls, pieces[first], group, pieces)
-
-
-def _of_step(launches: _Launches, keep: Bools) -> _Launches:
-    number = np.cumsum(keep) - 1
-    mine = keep[launches.group]
-    return _Launches(launches.calls[keep], launches.first[keep], number[launches.group[mine]], launches.pieces[mine])
 
 
 class _Measured:
@@ -196,6 +195,13 @@ class _Measured:
         work_ns = sums(durations, self._launches.group, len(first))
         is_free = self._pending == 0
         is_slow, is_late = self._length > call_cutoff_ns, is_free & (since_start > delay_cutoff_ns)
+        # True for launches with a full queue during which work of their stream ended.
+        blocked = self._entries() >= full_queue
+        for at in np.unique(self._lane[blocked]):
+            ends = np.sort(self._work.end[self._queue.lane == at])
+            rows = np.flatnonzero(blocked & (self._lane == at))
+            until = self._start[rows] + self._length[rows]
+            blocked[rows] = np.searchsorted(ends, until, "right") > np.searchsorted(ends, self._start[rows], "right")
         return pd.DataFrame(
             {
                 **self._identity(),
@@ -203,7 +209,9 @@ class _Measured:
                 "call_ns": self._length,
                 "num_work": np.bincount(self._launches.group, minlength=len(first)),
                 "work_ns": work_ns,
-                "is_graph": self._is_graph(),
+                "is_graph": map_texts(
+                    self._events["name"].array[self._launches.calls], lambda name: "GraphLaunch" in name, False
+                ),
                 "delay_ns": since_start - self._length,
                 "start_ns": since_start,
                 "queue_length": self._pending,
@@ -212,7 +220,7 @@ class _Measured:
                 "is_slow_call": is_slow,
                 "is_late": is_late,
                 "is_outlier": is_slow | is_late,
-                "is_blocked": self._is_blocked(full_queue),
+                "is_blocked": blocked,
             }
         )
 
@@ -231,19 +239,6 @@ class _Measured:
             "stream": masked(work.stream[launches.first]),
             **host,
         }
-
-    def _is_graph(self) -> Bools:
-        return map_texts(self._events["name"].array[self._launches.calls], lambda name: "GraphLaunch" in name, False)
-
-    def _is_blocked(self, full_queue: int) -> Bools:
-        """True for launches with a full queue during which work of their stream ended."""
-        blocked = self._entries() >= full_queue
-        for at in np.unique(self._lane[blocked]):
-            ends = np.sort(self._work.end[self._queue.lane == at])
-            rows = np.flatnonzero(blocked & (self._lane == at))
-            until = self._start[rows] + self._length[rows]
-            blocked[rows] = np.searchsorted(ends, until, "right") > np.searchsorted(ends, self._start[rows], "right")
-        return blocked
 
     def _entries(self) -> Ints:
         """Launches in front of each launch; a graph is one launch."""

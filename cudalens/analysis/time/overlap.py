@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -32,6 +33,7 @@ from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, KINDS, MEMORY, W
 from cudalens.errors import invalid_choice
 from cudalens.frames import GPU_ACTIVITIES, Trace, categorical
 from cudalens.frames.column_arrays import Bools, Ints, integers, is_category, map_texts, masked
+from cudalens.gpus.time_formulas import COLLECTIVE_PASSES, bus_factor
 
 #: Bytes per element of torch's scalar types (c10/core/ScalarType.h), by their names in NCCL metadata, lower case.
 _ITEM_BYTES: Final = {
@@ -53,10 +55,7 @@ _ITEM_BYTES: Final = {
 #: Bus over algorithm bandwidth for n ranks: NVIDIA/nccl-tests, doc/PERFORMANCE.md.
 _Factor = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 _BUS_FACTOR: Final[dict[str, _Factor]] = {
-    "allreduce": lambda n: 2 * (n - 1) / n,
-    "allgather": lambda n: (n - 1) / n,
-    "reducescatter": lambda n: (n - 1) / n,
-    "alltoall": lambda n: (n - 1) / n,
+    **{name.replace("_", ""): partial(bus_factor, name) for name in COLLECTIVE_PASSES},
     "broadcast": np.ones_like,
     "reduce": np.ones_like,
     "send": np.ones_like,
@@ -129,7 +128,11 @@ def collectives(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
     work = in_step(trace, device_work(trace), step)
     at = np.flatnonzero(work.kind == COMMUNICATION)
     rows, dur = work.rows[at], (work.end - work.start)[at]
-    overlap = _beside_compute(work, at)
+    # The time of each of the pieces `at` during which a computing kernel ran on its device, ns.
+    group, keys = numbered({"device": work.device})
+    lanes = Lanes(work.start, work.end, group, len(keys))
+    compute = lanes.union(work.kind == COMPUTE)
+    overlap = _before(compute, lanes, lanes.end[at]) - _before(compute, lanes, lanes.start[at])
     size = message_bytes(events.iloc[rows])
     group_size = integers(events["group_size"])[rows]
     speed = np.divide(size, dur / 1e9, out=np.full(len(rows), np.nan), where=(size >= 0) & (dur > 0))
@@ -150,14 +153,6 @@ def collectives(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
             "bus_bytes_per_s": measured(speed * bus_factors(events["collective"].array.take(rows), group_size)),
         }
     )
-
-
-def _beside_compute(work: Work, at: Ints) -> Ints:
-    """Return the time of each of the pieces `at` during which a computing kernel ran on its device, ns."""
-    group, keys = numbered({"device": work.device})
-    lanes = Lanes(work.start, work.end, group, len(keys))
-    compute = lanes.union(work.kind == COMPUTE)
-    return _before(compute, lanes, lanes.end[at]) - _before(compute, lanes, lanes.start[at])
 
 
 def _before(intervals: Intervals, lanes: Lanes, at: Ints) -> Ints:
@@ -369,10 +364,7 @@ class _Operators:
         duration = work.end - work.start
         per_op = sums(duration, np.where(own >= 0, own, len(self.rows)), len(self.rows) + 1)
         number = np.bincount(code[own], minlength=n)
-        return self._beneath(per_op, code, n), sums(duration, code[own], n), number
-
-    def _beneath(self, per_op: Ints, code: Ints, n: int) -> Ints:
-        """Goes up from all operators that launched work at once, and counts each name once for each of them."""
+        # Go up from all operators that launched work at once, and counts each name once for each of them.
         source = np.flatnonzero(per_op)
         at, pairs = np.where(source < len(self.rows), source, -1), []
         while len(source):
@@ -381,7 +373,7 @@ class _Operators:
             at = self.above[at]
             source, at = source[at >= 0], at[at >= 0]
         pair = np.unique(np.concatenate(pairs)) if pairs else np.empty(0, np.int64)
-        return sums(per_op[pair // n], pair % n, n)
+        return sums(per_op[pair // n], pair % n, n), sums(duration, code[own], n), number
 
 
 def enclosing(parent: Ints, flags: Bools) -> Ints:
@@ -488,7 +480,10 @@ def temporal_breakdown(trace: Trace, by: By | None = None, *, step: int | None =
 
 def breakdown_of(trace: Trace, work: Work, by: By | None = None) -> pd.DataFrame:
     """`temporal_breakdown` of the pieces of `work`."""
-    group, keys = numbered(_keys(trace, work, by)) if by else _one_group(work)
+    if by:
+        group, keys = numbered(_keys(trace, work, by))
+    else:  # one group of all
+        group, keys = np.zeros(len(work.rows), np.int64), pd.DataFrame(index=range(min(len(work.rows), 1)))
     times = _times(work, group, len(keys))
     shares = {f"{part}_pct": share(times[f"{part}_ns"], times["span_ns"]) for part in _PARTS}
     ids = {name: masked(keys[name].to_numpy()) for name in keys}
@@ -500,10 +495,6 @@ def _keys(trace: Trace, work: Work, by: By) -> dict[str, Ints]:
         return {"step": steps_of(trace, work)}
     keys = {"device": work.device}
     return keys | {"stream": work.stream} if by == "stream" else keys
-
-
-def _one_group(work: Work) -> tuple[Ints, pd.DataFrame]:
-    return np.zeros(len(work.rows), np.int64), pd.DataFrame(index=range(min(len(work.rows), 1)))
 
 
 def _times(work: Work, group: Ints, num_groups: int) -> dict[str, Any]:

@@ -180,6 +180,12 @@ def _costs(row: _Row, found: _Occurrences, width: int, min_count: int) -> pd.Dat
     count = np.bincount(found.ids, minlength=found.num)
     busy = np.concatenate([[0], np.cumsum(row.end - row.start)])
     begin = np.searchsorted(found.ids, np.arange(found.num))
+    # Idle time between the neighbours of each occurrence.
+    gap_ns = np.zeros(len(found.place), np.int64)
+    reach = row.end[found.place]
+    for offset in range(1, width):
+        gap_ns += np.maximum(row.start[found.place + offset] - reach, 0)
+        reach = np.maximum(reach, row.end[found.place + offset])
     frame = pd.DataFrame(
         {
             "id": np.arange(found.num),
@@ -187,7 +193,7 @@ def _costs(row: _Row, found: _Occurrences, width: int, min_count: int) -> pd.Dat
             "length": width,
             "count": count,
             "kernel_ns": sums(busy[found.place + width] - busy[found.place], found.ids, found.num),
-            "gap_ns": sums(_gaps_within(row, found.place, width), found.ids, found.num),
+            "gap_ns": sums(gap_ns, found.ids, found.num),
         }
     )
     frame["total_ns"] = frame["kernel_ns"] + frame["gap_ns"]
@@ -205,16 +211,6 @@ def _distinct(found: pd.DataFrame, occurrences: Mapping[int, _Occurrences], n: i
         if kept[-1]:
             is_taken[kernels] = True
     return found[np.array(kept, bool)]
-
-
-def _gaps_within(row: _Row, place: Ints, width: int) -> Ints:
-    """Idle time between the neighbours of each occurrence."""
-    total = np.zeros(len(place), np.int64)
-    reach = row.end[place]
-    for offset in range(1, width):
-        total += np.maximum(row.start[place + offset] - reach, 0)
-        reach = np.maximum(reach, row.end[place + offset])
-    return total
 
 
 def _apart(place: Ints, ids: Ints, width: int) -> Bools:

@@ -155,6 +155,9 @@ def described(torch: Any, index: int, properties: Any, gpu: Gpu | None, source: 
     if gpu is not None:
         clock_mhz = clock_mhz or gpu.clock_mhz
         memory_mhz = memory_mhz or gpu.memory_clock_mhz
+    uuid = gpu.uuid if gpu else None
+    if not uuid and (own := getattr(properties, "uuid", None)) is not None:
+        uuid = f"GPU-{own}"
     return Device(
         index=index,
         physical_index=gpu.number if gpu else None,
@@ -174,7 +177,7 @@ def described(torch: Any, index: int, properties: Any, gpu: Gpu | None, source: 
         l2_cache_bytes=_known(properties, "L2_cache_size"),
         shared_memory_per_sm_bytes=_known(properties, "shared_memory_per_multiprocessor"),
         power_limit_watts=gpu.power_limit_watts if gpu else None,
-        uuid=_uuid(properties, gpu),
+        uuid=uuid,
         pci=_pci(properties) or (gpu.pci if gpu else None),
         mig=_mig(properties, gpu),
         **_supported(torch, index, str(properties.name), capability, is_hip=is_hip),
@@ -227,13 +230,6 @@ def _used(source: Source | None, gpu: Gpu | None) -> int | None:
         return source.read(gpu.number).memory_used_bytes
     except readings.GpuGoneError:
         return None
-
-
-def _uuid(properties: Any, gpu: Gpu | None) -> str | None:
-    if gpu is not None and gpu.uuid:
-        return gpu.uuid
-    own = getattr(properties, "uuid", None)
-    return None if own is None else f"GPU-{own}"
 
 
 def _pci(properties: Any) -> str | None:

@@ -217,7 +217,10 @@ class NvmlSource:
             power_watts=None if power_mw is None else power_mw / 1000,
             clock_mhz=ask("clock", lambda: int(nvml.nvmlDeviceGetClockInfo(handle, _SM))),
             memory_clock_mhz=ask("memory clock", lambda: int(nvml.nvmlDeviceGetClockInfo(handle, _MEM))),
-            slowed_by=ask("clock throttle reasons", lambda: _slowed_by(self._reasons(handle))),
+            slowed_by=ask(
+                "clock throttle reasons",
+                lambda: ", ".join(dict.fromkeys(text for bit, text in _SLOWED.items() if self._reasons(handle) & bit)),
+            ),
         )
 
     def close(self) -> None:
@@ -323,10 +326,6 @@ class NvmlSource:
             return self._nvml.nvmlDeviceGetCount() is not None
         except Exception:
             return False
-
-
-def _slowed_by(reasons: int) -> str:
-    return ", ".join(dict.fromkeys(text for bit, text in _SLOWED.items() if reasons & bit))
 
 
 def _text(value: Any) -> str | None:

@@ -1,9 +1,9 @@
-"""Run a benchmark: check both functions, time them in turns on fresh inputs, and certify the result."""
+"""`benchmark`: check two functions, time them in turns on fresh inputs, and certify or refuse the comparison."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
@@ -15,7 +15,6 @@ from cudalens.fixes.honest.observe import (
     MAX_BYTES,
     Inputs,
     Integrity,
-    MakeInputs,
     Observed,
     copy_set,
     num_bytes,
@@ -30,16 +29,49 @@ _MAX_CALLS: Final = 64
 _MAX_RUNS: Final = 1_000
 
 
-def run_benchmark(
-    a: Function,
-    b: Function,
-    inputs: MakeInputs | Sequence[Any],
+def benchmark(
+    a: Callable[..., Any],
+    b: Callable[..., Any],
+    inputs: Callable[[], Sequence[Any]] | Sequence[Any],
     *,
-    runs: int,
-    tolerance: float | None,
-    claimed_ms: float | None,
+    runs: int = 7,
+    tolerance: float | None = None,
+    claimed_ms: float | None = None,
 ) -> Certificate:
-    """Benchmark two functions; see `cudalens.benchmark`."""
+    """Time `b` against `a`, and certify the comparison or refuse it by name.
+
+    Both functions run in turns on inputs whose contents are new each time. All work of the device is waited for, and
+    every timed result of `b` is compared with `a`. Refused are, among others, cached and constant results, results that
+    are right only when they are checked, work left on another stream or thread, inputs that are changed, a lower
+    precision, replaced clocks, and times that the bytes or the operations do not allow;
+    ``cudalens.fixes.honest.checks.CHEATS`` lists all. On a virtual device times are modelled.
+
+    ::
+
+        import torch
+
+        import cudalens
+
+        x = torch.randn(64, 64)
+        found = cudalens.benchmark(lambda x: x * x, torch.square, inputs=(x,), runs=3)
+        assert found.is_accepted
+
+    Args:
+        a: The reference.
+        b: The function to compare with it.
+        inputs: A function without parameters that returns the arguments of one call, with other contents each time; or
+            example arguments, whose elements are permuted for each call.
+        runs: Timed runs of each, at least 3.
+        tolerance: By how much results may differ, relative to the root mean square of a tensor. None for the rounding
+            of the dtype, and then a lower precision within `b` is refused.
+        claimed_ms: A time of `b` that was measured elsewhere, ms. It is refused if it is below what is measured here.
+
+    Returns:
+        The certificate. It prints as one line with the answer, and the conditions.
+
+    Raises:
+        BenchmarkError: An argument is invalid, the inputs do not vary, or a function raises.
+    """
     for name, function in (("a", a), ("b", b)):
         if not callable(function):
             raise BenchmarkError(f"{name} is {type(function).__name__}, expected a function that takes the inputs.")

@@ -45,7 +45,7 @@ def pin_memory(program: Program, finding: Finding | None) -> Iterator[Fix]:
             continue
         if line and line not in setup:
             setup.append(line)
-        edits.setdefault(unit, []).append(_not_blocking(unit.source, call))
+        edits.setdefault(unit, []).append(keyword_edit(unit.source, call, "non_blocking", "True"))
     for unit in program.units:
         for call in unit.source.nodes(ast.Call):
             if _is_loader(program, call) and not any(one.arg in ("pin_memory", None) for one in call.keywords):
@@ -162,12 +162,10 @@ def _can_be_ahead(program: Program, loop: ast.For) -> bool:
     is_loader = type(value).__module__.startswith("torch.utils.data") and type(value).__name__ == "DataLoader"
     if is_loader:
         return True
-    memory = [one.untyped_storage().data_ptr() for one in value] if _are_tensors(value) else []
+    if not isinstance(value, list | tuple) or not all(hasattr(one, "untyped_storage") for one in value):
+        return False
+    memory = [one.untyped_storage().data_ptr() for one in value]
     return bool(memory) and len(set(memory)) == len(memory)
-
-
-def _are_tensors(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(hasattr(one, "untyped_storage") for one in value)
 
 
 def _is_move(program: Program, call: ast.AST) -> bool:
@@ -233,10 +231,6 @@ def _is_pageable(value: Any) -> bool:
     return (
         hasattr(value, "is_pinned") and str(value.device) == "cpu" and not value.is_pinned() and not value.requires_grad
     )
-
-
-def _not_blocking(source: Source, call: ast.Call) -> Edit:
-    return keyword_edit(source, call, "non_blocking", "True")
 
 
 def _device_of(program: Program, source: Source, call: ast.Call) -> str | None:

@@ -12,15 +12,13 @@ import types
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from cudalens.analysis import Finding
+from cudalens.device.stacks import is_users_file
 from cudalens.errors import FixError
 from cudalens.fixes.source import Edit, Names, Source, own_names
 from cudalens.fixes.trying.state import names_in
-
-_PYTHON: Final = str(pathlib.Path(inspect.__file__).parent) + "/"
-_OURS: Final = str(pathlib.Path(__file__).parents[2]) + "/"
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,7 +283,7 @@ def _callables(value: Any) -> list[types.FunctionType]:
     if isinstance(value, types.MethodType):
         return _callables(value.__func__)
     if isinstance(value, types.FunctionType):
-        return [value] if _is_users(value) else []
+        return [value] if is_users_file(value.__code__.co_filename) else []
     kinds = {value} if isinstance(value, type) else {type(value)}
     if hasattr(type(value), "named_modules"):
         kinds |= {type(module) for module in value.modules()}
@@ -293,14 +291,9 @@ def _callables(value: Any) -> list[types.FunctionType]:
     for kind in sorted(kinds, key=lambda one: one.__qualname__):
         for item in vars(kind).values():
             function = getattr(item, "__func__", item)
-            if isinstance(function, types.FunctionType) and _is_users(function):
+            if isinstance(function, types.FunctionType) and is_users_file(function.__code__.co_filename):
                 found.append(function)
     return found
-
-
-def _is_users(function: types.FunctionType) -> bool:
-    file = function.__code__.co_filename
-    return "site-packages" not in file and not file.startswith(("<frozen", _PYTHON, _OURS))
 
 
 def _unit(function: types.FunctionType) -> Unit | None:

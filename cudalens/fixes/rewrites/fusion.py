@@ -12,8 +12,6 @@ from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit
 from cudalens.fixes.rewrites.use import changes_state, has_effects, is_steady
 from cudalens.fixes.source import Edit, Source, argument, assigned_in, dotted, names_read
 
-_ROOT_TWO_OVER_PI: Final = 0.7978845608
-
 
 def replay_graphs(program: Program, finding: Finding | None) -> Iterator[Fix]:
     """Run the functions and modules that a loop of the cell calls as CUDA graphs."""

@@ -327,7 +327,11 @@ def _batched(program: Program, source: Source, loop: ast.For) -> str | None:
         operands = list(value.args)
     elif isinstance(value, ast.BinOp) and isinstance(value.op, ast.MatMult):
         operands = [value.left, value.right]
-    bases = [one.value for one in operands if _is_indexed(one, index)]
+    bases = [
+        one.value
+        for one in operands
+        if isinstance(one, ast.Subscript) and isinstance(one.slice, ast.Name) and one.slice.id == index
+    ]
     tensors = [program.names.value(one) for one in bases]
     if (
         len(bases) != 2
@@ -337,10 +341,6 @@ def _batched(program: Program, source: Source, loop: ast.For) -> str | None:
         return None
     product = f"torch.bmm({source.text_of(bases[0])}, {source.text_of(bases[1])})"
     return product if kept is None else f"{kept}.extend({product}.unbind())"
-
-
-def _is_indexed(node: ast.AST, index: str) -> bool:
-    return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name) and node.slice.id == index
 
 
 def _covers(program: Program, loop: ast.For, base: ast.AST, tensor: Any) -> bool:

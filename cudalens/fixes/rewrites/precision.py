@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from cudalens.analysis import Finding
 from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit
-from cudalens.fixes.source import Edit, assigned_in, dotted, names_read
+from cudalens.fixes.rewrites.use import read_values
+from cudalens.fixes.source import Edit, assigned_in, dotted
 
 _FLAGS: Final = (
     "torch.backends.cuda.matmul.allow_tf32",
@@ -42,7 +43,10 @@ def _autocast(program: Program) -> Iterator[Fix]:
     source = program.cell.source
     body = [one for one in source.tree.body if not isinstance(one, ast.Import | ast.ImportFrom)]
     is_plain = not any(isinstance(one, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) for one in body)
-    has_text = any(isinstance(one, ast.Constant | ast.JoinedStr) and _has_lines(one) for one in ast.walk(source.tree))
+    has_text = any(
+        isinstance(one, ast.Constant | ast.JoinedStr) and (one.end_lineno or one.lineno) > one.lineno
+        for one in ast.walk(source.tree)
+    )
     has_backward = any(isinstance(one, ast.Attribute) and one.attr == "backward" for one in ast.walk(source.tree))
     if not body or not is_plain or has_text or source.foreign_lines or has_backward:
         return
@@ -69,10 +73,6 @@ def _has_bfloat16() -> bool:
     return torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0)
 
 
-def _has_lines(node: ast.expr) -> bool:
-    return (node.end_lineno or node.lineno) > node.lineno
-
-
 def single_precision(program: Program, finding: Finding | None) -> Iterator[Fix]:
     """Make and compute float32 tensors instead of float64 ones."""
     edits: dict[Unit, list[Edit]] = {}
@@ -84,7 +84,11 @@ def single_precision(program: Program, finding: Finding | None) -> Iterator[Fix]
             if isinstance(call.func, ast.Attribute) and call.func.attr == "double" and not call.args:
                 edits.setdefault(unit, []).append(unit.source.method_edit(call, ".float()"))
     wide = [name for name, value in _tensors(program) if str(value.dtype) == "torch.float64"]
-    modules = [name for name, value in _modules(program) if _is_wide(value)]
+    modules = [
+        name
+        for name, value in _modules(program)
+        if any(str(one.dtype) == "torch.float64" for one in value.parameters())
+    ]
     assigned = assigned_in(program.cell.source.tree.body)
     setup = tuple(f"{name} = {name}.float()" for name in wide if name not in assigned)
     setup += tuple(f"{name}.float()" for name in modules)
@@ -106,7 +110,11 @@ def channels_last(program: Program, finding: Finding | None) -> Iterator[Fix]:
     """Give the modules with convolutions, and their images, the layout that tensor cores take."""
     import torch
 
-    modules = [name for name, value in _modules(program) if any(_is_convolution(one) for one in value.modules())]
+    modules = [
+        name
+        for name, value in _modules(program)
+        if any(type(one).__name__ in ("Conv2d", "ConvTranspose2d") for one in value.modules())
+    ]
     images = [name for name, value in _tensors(program) if value.ndim == 4 and value.is_floating_point()]
     if not modules:
         return
@@ -124,22 +132,8 @@ def channels_last(program: Program, finding: Finding | None) -> Iterator[Fix]:
 
 
 def _tensors(program: Program) -> list[tuple[str, Any]]:
-    return [(name, value) for name, value in _values(program) if hasattr(value, "untyped_storage")]
+    return [(name, value) for name, value in read_values(program) if hasattr(value, "untyped_storage")]
 
 
 def _modules(program: Program) -> list[tuple[str, Any]]:
-    return [(name, value) for name, value in _values(program) if hasattr(type(value), "named_modules")]
-
-
-def _values(program: Program) -> list[tuple[str, Any]]:
-    """The variables that the cell and its functions read."""
-    names = {name for unit in program.units for name in names_read(unit.source.tree)}
-    return [(name, program.namespace[name]) for name in sorted(names) if name in program.namespace]
-
-
-def _is_wide(module: Any) -> bool:
-    return any(str(one.dtype) == "torch.float64" for one in module.parameters())
-
-
-def _is_convolution(module: Any) -> bool:
-    return type(module).__name__ in ("Conv2d", "ConvTranspose2d")
+    return [(name, value) for name, value in read_values(program) if hasattr(type(value), "named_modules")]

@@ -8,6 +8,7 @@ from typing import Any
 
 from cudalens.analysis import Finding
 from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit
+from cudalens.fixes.rewrites.use import read_values
 from cudalens.fixes.source import Edit, Source, assigned_in, dotted, keyword_edit, names_read
 
 
@@ -22,7 +23,11 @@ def release_gradients(program: Program, finding: Finding | None) -> Iterator[Fix
                 edits.setdefault(unit, []).append(keyword_edit(unit.source, call, "set_to_none", "True"))
             elif call.func.attr == "zero_grad" and len(call.args) == 1:
                 edits.setdefault(unit, []).append(unit.source.replace(call.args[0], "True"))
-            elif call.func.attr == "zero_" and dotted(call.func.value).endswith(".grad") and not _is_own_grad(call):
+            elif (
+                call.func.attr == "zero_"
+                and dotted(call.func.value).endswith(".grad")
+                and not dotted(call.func).startswith(("self.grad.", "cls.grad."))
+            ):
                 statement = unit.source.statement(call)
                 if isinstance(statement, ast.Expr):
                     edit = unit.source.replace(statement, f"{dotted(call.func.value)} = None")
@@ -64,11 +69,6 @@ def group_optimizer(program: Program, finding: Finding | None) -> Iterator[Fix]:
                 values = "foreach=True"
             line = f"for group in {name}.param_groups:\n    group.update({values})"
             yield Fix("optimizer_loop", title, (), tuple(line.split("\n")), changes_numbers=numbers)
-
-
-def _is_own_grad(call: ast.Call) -> bool:
-    """Whether ``self.grad.zero_()`` may be an attribute that is not a gradient."""
-    return dotted(call.func).startswith(("self.grad.", "cls.grad."))
 
 
 def group_clipping(program: Program, finding: Finding | None) -> Iterator[Fix]:
@@ -142,7 +142,9 @@ def _accumulation(program: Program, source: Source, loop: ast.For) -> tuple[str,
         (one, node.func.id)
         for one in loop.body
         for node in ast.walk(one)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and _is_parallel(program, node.func)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and type(program.names.value(node.func)).__name__ == "DistributedDataParallel"
     ]
     if len(steps) != 1 or len(passes) != 1 or len(nets) != 1:
         return None
@@ -167,10 +169,6 @@ def _calls(node: ast.AST, method: str) -> bool:
 def _has_calls(node: ast.AST) -> bool:
     names = [dotted(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)]
     return any(name != "len" for name in names)
-
-
-def _is_parallel(program: Program, node: ast.Name) -> bool:
-    return type(program.names.value(node)).__name__ == "DistributedDataParallel"
 
 
 def _has_long_text(source: Source, first: ast.stmt, last: ast.stmt) -> bool:
@@ -214,11 +212,11 @@ def sparse_embedding(program: Program, finding: Finding | None) -> Iterator[Fix]
 
     names = [
         name
-        for name, value in _reached(program)
+        for name, value in read_values(program)
         if isinstance(value, torch.nn.Embedding | torch.nn.EmbeddingBag) and not value.sparse
     ]
     takes_sparse = (torch.optim.SGD, torch.optim.Adagrad, torch.optim.SparseAdam)
-    optimizers = [value for _, value in _reached(program) if isinstance(value, torch.optim.Optimizer)]
+    optimizers = [value for _, value in read_values(program) if isinstance(value, torch.optim.Optimizer)]
     if names and all(isinstance(one, takes_sparse) for one in optimizers):
         yield Fix(
             "dense_embedding",
@@ -230,12 +228,6 @@ def sparse_embedding(program: Program, finding: Finding | None) -> Iterator[Fix]
         )
 
 
-def _reached(program: Program) -> list[tuple[str, Any]]:
-    """The variables that the cell and its functions name."""
-    names = {name for unit in program.units for name in names_read(unit.source.tree)}
-    return [(name, program.namespace[name]) for name in sorted(names) if name in program.namespace]
-
-
 def _is_optimizer(value: Any) -> bool:
     return isinstance(value, type) and any(base.__qualname__ == "Optimizer" for base in value.__mro__)
 
@@ -244,7 +236,7 @@ def _optimizer_name(program: Program) -> str | None:
     """The variable of the one optimizer that the cell reaches."""
     found = [
         name
-        for name, value in _reached(program)
+        for name, value in read_values(program)
         if _is_optimizer(type(value)) and type(value).__module__.startswith("torch.optim")
     ]
     return found[0] if len(found) == 1 else None

@@ -31,7 +31,6 @@ _HARMLESS: Final = frozenset(
     | {"isinstance", "round", "type", "id", "sorted", "tuple", "list", "set"}
 )
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_LEAVING: Final = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Raise, ast.AsyncFor, ast.AsyncWith)
 _FIXED: Final = (int, float, complex, str, bytes, bool, type(None), types.ModuleType, type, tuple)
 
 
@@ -50,12 +49,15 @@ def changes_state(program: Program, name: str) -> bool:
     if any(one.training and ("Norm" in type(one).__name__ or "Drop" in type(one).__name__) for one in modules):
         return True
     calls = [
-        _last_name(node.func)
+        last_name(node.func)
         for unit in _reached(program, name)
         for node in ast.walk(unit.source.tree)
         if isinstance(node, ast.Call)
     ]
-    return any("rand" in one or "drop" in one or one in _DRAWS or _is_in_place(one) for one in calls)
+    return any(
+        "rand" in one or "drop" in one or one in _DRAWS or (one.endswith("_") and not one.startswith("_"))
+        for one in calls
+    )
 
 
 def _reached(program: Program, name: str) -> list[Unit]:
@@ -71,12 +73,8 @@ def _is_effect(node: ast.AST) -> bool:
         return isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
     if not isinstance(node, ast.Call):
         return False
-    name = _last_name(node.func)
+    name = last_name(node.func)
     return name == "print" or name in MUTATING - {"add", "backward", "step", "zero_grad", "train", "eval"}
-
-
-def _is_in_place(name: str) -> bool:
-    return name.endswith("_") and not name.startswith("_")
 
 
 _DRAWS: Final = frozenset({"normal", "bernoulli", "multinomial", "poisson", "exponential_"})
@@ -88,7 +86,7 @@ def is_fresh(program: Program, node: ast.AST) -> bool:
         return True
     if not isinstance(node, ast.Call) or _writes(node):
         return False
-    path, name = program.names.path(node.func), _last_name(node.func)
+    path, name = program.names.path(node.func), last_name(node.func)
     if path.startswith("torch."):
         return name in FRESH - _CASTS
     kind = type(program.names.value(node.func))
@@ -140,14 +138,16 @@ def is_only_read(program: Program, source: Source, node: ast.AST) -> bool:
     call = source.parent(parent) if isinstance(parent, ast.keyword) else parent
     if not isinstance(call, ast.Call) or _writes(call) or call.func is node:
         return False
-    name, path = _last_name(call.func), program.names.path(call.func)
+    name, path = last_name(call.func), program.names.path(call.func)
     is_method = isinstance(call.func, ast.Attribute) and not path
     return (path.startswith("torch.") or is_method) and name in FRESH - _CASTS
 
 
 def may_change(program: Program, source: Source, loop: ast.AST, name: ast.Name) -> bool:
     """Return whether a loop may bind a name again, or write into the object that it has."""
-    if name.id in assigned_in([loop]) or _is_declared(program, name.id):
+    if name.id in assigned_in([loop]) or any(
+        name.id in node.names for unit in program.units for node in unit.source.nodes(ast.Global, ast.Nonlocal)
+    ):
         return True
     value = program.names.value(name)
     if value is None and hasattr(builtins, name.id):
@@ -329,7 +329,7 @@ def _may_write(program: Program, call: ast.Call, name: str, value: Any) -> bool:
     """Whether a call may write into the object of a name, as far as its text and the values of variables show."""
     parts = [*call.args, *(one.value for one in call.keywords)]
     is_given = any(isinstance(one, ast.Name | ast.Starred) and root_name(one) == name for one in parts)
-    path, last = program.names.path(call.func), _last_name(call.func)
+    path, last = program.names.path(call.func), last_name(call.func)
     is_torch = path.startswith("torch.") and not path.startswith("torch.nn.modules") and not last.endswith("_")
     is_method = isinstance(call.func, ast.Attribute) and not path and not last.endswith("_")
     is_known = is_torch or (isinstance(call.func, ast.Name) and last in _HARMLESS)
@@ -341,11 +341,6 @@ def _may_write(program: Program, call: ast.Call, name: str, value: Any) -> bool:
     return bool(named) and not is_known and not (is_method and last in FRESH)
 
 
-def _is_declared(program: Program, name: str) -> bool:
-    """Whether a function says that it binds a variable of the code around it."""
-    return any(name in node.names for unit in program.units for node in unit.source.nodes(ast.Global, ast.Nonlocal))
-
-
 def _writes(call: ast.Call) -> bool:
     options = {one.arg for one in call.keywords}
     return bool(options & {"out", "inplace", None})
@@ -355,5 +350,12 @@ def _is_tensor(value: Any) -> bool:
     return hasattr(value, "untyped_storage")
 
 
-def _last_name(node: ast.AST) -> str:
+def read_values(program: Program) -> list[tuple[str, Any]]:
+    """Return the variables that the cell and its functions read, with their values."""
+    names = {name for unit in program.units for name in names_read(unit.source.tree)}
+    return [(name, program.namespace[name]) for name in sorted(names) if name in program.namespace]
+
+
+def last_name(node: ast.AST) -> str:
+    """Return the last part of a dotted name, "" for another expression."""
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

@@ -9,7 +9,7 @@ from typing import Final
 
 from cudalens.analysis import Finding
 from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit, sites_at
-from cudalens.fixes.rewrites.use import between, is_rebound, is_unread
+from cudalens.fixes.rewrites.use import between, is_rebound, is_unread, last_name
 from cudalens.fixes.source import Edit, Source, dotted
 
 #: What needs a wait: clocks, work on other streams, copies that are not waited for, work of other libraries.
@@ -117,10 +117,6 @@ def _is_method(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == name
 
 
-def _last_name(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-
-
 def _is_tensor(program: Program, node: ast.AST) -> bool:
     """Whether an expression is the name of a tensor: a call that it only waits for can go."""
     return bool(dotted(node)) and hasattr(program.names.value(node), "untyped_storage")
@@ -131,7 +127,7 @@ def _needs_waits(source: Source) -> bool:
     for node in source.nodes(ast.Call, ast.keyword):
         if isinstance(node, ast.keyword) and node.arg in ("non_blocking", "async_op"):
             return True
-        if isinstance(node, ast.Call) and _last_name(node.func) in _CLOCKS | _BESIDE:
+        if isinstance(node, ast.Call) and last_name(node.func) in _CLOCKS | _BESIDE:
             return True
     return False
 
@@ -249,7 +245,7 @@ def _is_number(program: Program, node: ast.expr) -> bool:
     if isinstance(node, ast.BinOp):
         return _is_number(program, node.left) and _is_number(program, node.right)
     if isinstance(node, ast.Call):
-        return _last_name(node.func) in ("len", "size", "numel", "item", "int", "float")
+        return last_name(node.func) in ("len", "size", "numel", "item", "int", "float")
     if isinstance(node, ast.Subscript):
         return getattr(node.value, "attr", "") == "shape"
     if isinstance(node, ast.Constant):
@@ -259,7 +255,7 @@ def _is_number(program: Program, node: ast.expr) -> bool:
 
 def _is_count(node: ast.expr) -> bool:
     """Whether a variable is called as a number of examples is called."""
-    return _last_name(node).rstrip("s") in ("n", "bs", "b", "batch_size", "num", "count", "weight", "step", "number")
+    return last_name(node).rstrip("s") in ("n", "bs", "b", "batch_size", "num", "count", "weight", "step", "number")
 
 
 def _may_need_gradients(program: Program, value: ast.expr) -> bool:

@@ -107,7 +107,10 @@ class Attempt:
             str(self.difference),
         ]
         if self.peak_change_bytes is not None:
-            parts.append(f"peak memory {_signed_size(self.peak_change_bytes)}")
+            size = "unchanged"
+            if self.peak_change_bytes:
+                size = f"{'+' if self.peak_change_bytes > 0 else '-'}{units.size(abs(self.peak_change_bytes))}"
+            parts.append(f"peak memory {size}")
         return ", ".join(parts)
 
     def notes(self) -> list[str]:
@@ -157,23 +160,16 @@ class Attempt:
         """Return the diff with colours; "" without one."""
         if not self.diff:
             return ""
-        lines = "".join(_diff_line(line) for line in self.diff.split("\n"))
+        spans = []
+        for line in self.diff.split("\n"):
+            colours = {"+": "rgba(46,160,67,.22)", "-": "rgba(248,81,73,.22)"}
+            is_head = line.startswith(("+++", "---"))
+            colour = "" if is_head else colours.get(line[:1], "")
+            css = f" style='background:{colour}'" if colour else ""
+            spans.append(f"<span{css}>{escape(line)}</span>\n")
+        lines = "".join(spans)
         style = "white-space:pre-wrap;overflow-wrap:anywhere;max-width:100%;line-height:1.35;margin:.4em 0"
         return f"<pre style='{style}'>{lines}</pre>"
-
-
-def _diff_line(line: str) -> str:
-    colours = {"+": "rgba(46,160,67,.22)", "-": "rgba(248,81,73,.22)"}
-    is_head = line.startswith(("+++", "---"))
-    colour = "" if is_head else colours.get(line[:1], "")
-    style = f" style='background:{colour}'" if colour else ""
-    return f"<span{style}>{escape(line)}</span>\n"
-
-
-def _signed_size(num_bytes: int) -> str:
-    if num_bytes == 0:
-        return "unchanged"
-    return f"{'+' if num_bytes > 0 else '-'}{units.size(abs(num_bytes))}"
 
 
 def refused(rule: str, title: str, why: str, *, diff: str = "", effects: Sequence[str] = ()) -> Attempt:

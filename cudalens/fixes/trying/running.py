@@ -187,30 +187,30 @@ class Trial:
             value = self._execute(version.body, version.name)
             self.clock.wait()
             try:
-                return self._copied_outputs(value, changes_between(before, self._state.contents()))
+                changed = changes_between(before, self._state.contents())
+                found: dict[str, Any] = {}
+                for name in self._assigned:
+                    if name in self._namespace and not name.startswith("_"):
+                        found |= dict(values_in(name, self._namespace[name]))
+                for name, one in list(found.items()):
+                    if isinstance(one, torch.Tensor):
+                        found |= {
+                            f"the device of {name}": str(one.device),
+                            f"the gradients of {name}": one.requires_grad,
+                        }
+                found |= {name: one for name, one in changed.items() if name not in found}
+                found |= dict(values_in("the value of the cell", value))
+                for where, tensor in self._state.tensors.items():
+                    if where.endswith(".grad"):  # what the parameter has now counts
+                        continue
+                    # The variable may now have another tensor: this one is the object that it had before the run.
+                    name = where if where not in found else f"{where} from before the cell"
+                    found[name] = tensor
+                    if tensor.is_leaf and tensor.grad is not None:
+                        found[f"{name}.grad"] = tensor.grad
+                return {name: _copied(one) for name, one in found.items()}
             except RuntimeError as error:  # as that of a graph's output which a later replay has overwritten
                 raise _RunError(f"a result of {version.name} cannot be read: {_in_one_line(error)}") from error
-
-    def _copied_outputs(self, value: Any, changed: Mapping[str, Any]) -> dict[str, Any]:
-        """Copies of the results of the last run: its value, and what it `changed`."""
-        found: dict[str, Any] = {}
-        for name in self._assigned:
-            if name in self._namespace and not name.startswith("_"):
-                found |= dict(values_in(name, self._namespace[name]))
-        for name, one in list(found.items()):
-            if isinstance(one, torch.Tensor):
-                found |= {f"the device of {name}": str(one.device), f"the gradients of {name}": one.requires_grad}
-        found |= {name: one for name, one in changed.items() if name not in found}
-        found |= dict(values_in("the value of the cell", value))
-        for where, tensor in self._state.tensors.items():
-            if where.endswith(".grad"):  # what the parameter has now counts
-                continue
-            # The variable may now have another tensor: this one is the object that it had before the run.
-            name = where if where not in found else f"{where} from before the cell"
-            found[name] = tensor
-            if tensor.is_leaf and tensor.grad is not None:
-                found[f"{name}.grad"] = tensor.grad
-        return {name: _copied(one) for name, one in found.items()}
 
     def _compare(self, first: Mapping[str, Any], second: Mapping[str, Any], dropped: frozenset[str]) -> Difference:
         if not self.clock.has_values:

@@ -13,7 +13,6 @@ import enum
 import fractions
 import functools
 import io
-import os
 import pathlib
 import random
 import re
@@ -25,6 +24,7 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.device.stacks import is_users_file
 from cudalens.errors import FixError
 from cudalens.fixes.settings import read_settings, restore_settings
 from cudalens.fixes.values import is_equal, values_in
@@ -469,11 +469,9 @@ def _is_library(module: str | None) -> bool:
     if module in (None, "__main__"):
         return False
     file = getattr(sys.modules.get(str(module)), "__file__", None)
-    return file is None or "site-packages" in file or file.startswith((_PYTHON_FOLDER, _CUDALENS_FOLDER))
+    return file is None or not is_users_file(file)
 
 
-_PYTHON_FOLDER: Final = str(pathlib.Path(io.__file__).parent)
-_CUDALENS_FOLDER: Final = f"{pathlib.Path(__file__).parents[2]}{os.sep}"
 _PLAIN_DISPATCH: Final = getattr(torch._C, "_disabled_torch_dispatch_impl", None)
 
 
@@ -530,8 +528,3 @@ def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict
         for name, value in after.items()
         if name not in before or (value is not before[name] and not is_equal(before[name], value))
     }
-
-
-def without_private(names: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the variables of a notebook without IPython's own."""
-    return {name: value for name, value in names.items() if not name.startswith("_")}

@@ -61,7 +61,19 @@ class SnapshotBlocks:
     def __init__(self, segments: list[dict[str, Any]], check: Validator, stacks: SnapshotStacks) -> None:
         flat, counts = flattened(segments, "blocks", "segments", check)
         if not counts.all():
-            flat, counts = _with_whole_segments(segments, check)
+            # A segment without blocks gets an inactive one, so that no segment is lost.
+            flat = []
+            counts = np.ones(len(segments), np.int64)
+            for i, segment in enumerate(segments):
+                blocks = segment.get("blocks")
+                if blocks:
+                    counts[i] = len(blocks)
+                    flat += blocks
+                else:
+                    check.problems.add("segment without blocks", f"segments[{i}]")
+                    flat.append(
+                        {"address": segment.get("address"), "size": segment.get("total_size"), "state": "inactive"}
+                    )
         self._segments, self._blocks = Rows(segments, "segments", check), Rows(flat, "blocks", check)
         self._check, self._counts = check, counts
         self._segment = np.repeat(np.arange(len(counts)), counts)
@@ -168,7 +180,15 @@ class SnapshotBlocks:
         if not len(shared.categories):
             return own
         both = zip(shared[self._segment].astype(object), own.astype(object), strict=True)
-        return text_column(_extra_text(segment, block) for segment, block in both)
+        texts = []
+        for segment, block in both:
+            if not isinstance(segment, str):
+                texts.append(block)
+            elif isinstance(block, str):
+                texts.append(f'{{"segment": {segment}, "block": {block}}}')
+            else:
+                texts.append(f'{{"segment": {segment}}}')
+        return text_column(texts)
 
     def _check_sums(self) -> None:
         """Count the segments whose sizes differ from the sums of their blocks."""
@@ -181,27 +201,6 @@ class SnapshotBlocks:
             if (bad := np.flatnonzero(~missing & (recorded != found))).size:
                 where = f"segments[{bad[0]}].{key}"
                 self._check.problems.add(f"segment whose blocks do not add up to its {key}", where, len(bad))
-
-
-def _extra_text(segment: Any, block: Any) -> Any:
-    if isinstance(segment, str):
-        return f'{{"segment": {segment}, "block": {block}}}' if isinstance(block, str) else f'{{"segment": {segment}}}'
-    return block
-
-
-def _with_whole_segments(segments: list[dict[str, Any]], check: Validator) -> tuple[list[Any], Ints]:
-    """Return the blocks, and one inactive block for each segment without blocks, so that no segment is lost."""
-    flat: list[Any] = []
-    counts = np.ones(len(segments), np.int64)
-    for i, segment in enumerate(segments):
-        blocks = segment.get("blocks")
-        if blocks:
-            counts[i] = len(blocks)
-            flat += blocks
-        else:
-            check.problems.add("segment without blocks", f"segments[{i}]")
-            flat.append({"address": segment.get("address"), "size": segment.get("total_size"), "state": "inactive"})
-    return flat, counts
 
 
 _KNOWN: Final = frozenset(

@@ -15,7 +15,7 @@ from cudalens.frames.lenient_json import compact_json, compact_json_of, text_of,
 from cudalens.frames.limits import Problems
 from cudalens.traces.chrome import values as args_
 from cudalens.traces.chrome.records import Record
-from cudalens.traces.chrome.scanned import FIELDS, Scanned, ScannedColumn
+from cudalens.traces.chrome.scanned import FIELDS, Scanned
 from cudalens.traces.chrome.values import CURRENT_CATEGORY, MISSING, UNKNOWN, Kind, Layouts, integers, kind_of, numbers
 
 _INT32_LIMIT: Final = 1 << 31
@@ -210,7 +210,25 @@ class EventColumns:
         kinds = self._kinds().take(cats)
         for field in FIELDS:
             if (column := scanned.fields.get(field)) is not None:
-                self._add_column(field, column, kinds)
+                # Append an argument of the rows whose kind has it.
+                rows, values, current = column.rows, column.values, _CURRENT.get(field, field)
+                is_text = current not in _INTEGERS and current not in _NUMBERS
+                if is_text:
+                    # Texts that no slice before had get a code.
+                    if current not in _JSON:
+                        codes = self._stack_code if current == "stack" else self._text_code[current]
+                        self._of_number[field].extend([max(codes[text], -1) for text in column.texts])
+                    elif column.raw:
+                        self._of_number[field].extend(self._texts[current].of(compact_json_of(column.raw)))
+                has_field = _HAS_FIELD[field].take(kinds.take(rows))
+                if not has_field.all():
+                    rows, values = rows[has_field], values[has_field]
+                if is_text:
+                    values = self._of_number[field].values.take(values)
+                    known = values >= 0
+                else:
+                    known = _known(current, values) if current in _INTEGERS else np.isfinite(values)
+                self._sparse[current].add(*_where(known, rows + np.int32(self.num_rows), values))
         self.num_rows += len(scanned.ts)
 
     def has_category(self, name: str) -> bool:
@@ -241,29 +259,6 @@ class EventColumns:
             self._dense[column].append(values)
         return cats
 
-    def _add_column(self, field: str, column: ScannedColumn, kinds: NDArray[np.int8]) -> None:
-        """Append an argument of the rows whose kind has it."""
-        rows, values, current = column.rows, column.values, _CURRENT.get(field, field)
-        is_text = current not in _INTEGERS and current not in _NUMBERS
-        if is_text:
-            self._of_number[field].extend(self._new_values(current, column))
-        has_field = _HAS_FIELD[field].take(kinds.take(rows))
-        if not has_field.all():
-            rows, values = rows[has_field], values[has_field]
-        if is_text:
-            values = self._of_number[field].values.take(values)
-            known = values >= 0
-        else:
-            known = _known(current, values) if current in _INTEGERS else np.isfinite(values)
-        self._sparse[current].add(*_where(known, rows + np.int32(self.num_rows), values))
-
-    def _new_values(self, field: str, column: ScannedColumn) -> Sequence[int]:
-        """Return the codes of the texts that no slice before had."""
-        if field in _JSON:
-            return self._texts[field].of(compact_json_of(column.raw)) if column.raw else []
-        codes = self._stack_code if field == "stack" else self._text_code[field]
-        return [max(codes[text], -1) for text in column.texts]
-
     def _new_track(self, track: tuple[Any, Any, Any]) -> int:
         cat, *lane = track
         self._cat_of_track.extend([self._cats[CURRENT_CATEGORY.get(cat, cat) if cat else UNKNOWN]])
@@ -282,20 +277,18 @@ class EventColumns:
                 at = np.flatnonzero(is_kind[cats])
                 chosen = [raw[i] for i in at.tolist()]
                 decoded, present = self._layouts.decode(chosen, args_.SPECS[kind], where)
-                self._add_group(decoded, present, at + self.num_rows, where)
-
-    def _add_group(self, decoded: list[Any], fields: frozenset[str], rows: Ints, where: str) -> None:
-        for field in fields | {field for field, older in _OLDER.items() if older in fields}:
-            if field in _INTEGERS:
-                self._add_integers(decoded, field, fields, rows, where)
-            elif field in _NUMBERS:
-                self._add_numbers(decoded, field, fields, rows)
-            elif field in _JSON:
-                self._add_codes(decoded, field, fields, rows, self._json_code[field], bytes)
-            elif field in _TEXTS:
-                self._add_codes(decoded, field, fields, rows, self._text_code[field], None)
-            elif field == "stack":
-                self._add_codes(decoded, field, fields, rows, self._stack_code, None)
+                rows = at + self.num_rows
+                for field in present | {field for field, older in _OLDER.items() if older in present}:
+                    if field in _INTEGERS:
+                        self._add_integers(decoded, field, present, rows, where)
+                    elif field in _NUMBERS:
+                        self._add_numbers(decoded, field, present, rows)
+                    elif field in _JSON:
+                        self._add_codes(decoded, field, present, rows, self._json_code[field], bytes)
+                    elif field in _TEXTS:
+                        self._add_codes(decoded, field, present, rows, self._text_code[field], None)
+                    elif field == "stack":
+                        self._add_codes(decoded, field, present, rows, self._stack_code, None)
 
     def _add_integers(self, decoded: list[Any], field: str, fields: Any, rows: Ints, where: str) -> None:
         values, too_large = integers(decoded, field if field in fields else _OLDER[field])

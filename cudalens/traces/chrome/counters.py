@@ -14,16 +14,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import categorical, nullable
+from cudalens.frames.build import CounterValues
 from cudalens.frames.column_arrays import Ints
-from cudalens.frames.counters import CounterValues
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder, text_of
 from cudalens.frames.limits import Problems
 from cudalens.traces.chrome.columns import Codes
 from cudalens.traces.chrome.lanes import number
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.chrome.scanned import ScannedAllocations
-from cudalens.traces.chrome.tracks import MARK
-from cudalens.traces.chrome.values import COUNTED, MISSING, MemoryArgs, decode_args
+from cudalens.traces.chrome.values import COUNTED, MARK, MISSING, MemoryArgs, decode_args
 
 #: The name of the only value of a counter, as our writer and most others spell it.
 _PLAIN: Final = "value"
@@ -52,7 +51,16 @@ class Counters:
             elif not isinstance(args, dict) or not args:
                 self._problems.add("counter without a value", where)
             else:
-                self._add_values(record, ts, args, where)
+                name = self._text(record.name if record.id is None else f"{record.name} {text_of(record.id)}")
+                process = None if record.pid is None else self._text(record.pid)
+                if len(args) > _MAX_SERIES:
+                    self._problems.add(
+                        f"series of a counter beyond the first {_MAX_SERIES}", where, len(args) - _MAX_SERIES
+                    )
+                for series, value in list(args.items())[:_MAX_SERIES]:
+                    label = None if series == _PLAIN and len(args) == 1 else self._text(series)
+                    if not self._values.add(ts, name, value, series=label, process=process):
+                        self._problems.add("counter with a value that is not a number", where)
 
     def add_ranges(self, records: Sequence[Record], ts: Ints) -> None:
         """Keep CUPTI's counters among complete events, whose arguments they are; the series is a range or a kernel."""
@@ -68,16 +76,6 @@ class Counters:
             return decoder(list[Any]).decode(b"[" + b",".join(raw) + b"]")
         except SYNTAX_ERRORS:
             return [_decoded(one) for one in raw]
-
-    def _add_values(self, record: Record, ts: int, args: dict[str, Any], where: str) -> None:
-        name = self._text(record.name if record.id is None else f"{record.name} {text_of(record.id)}")
-        process = None if record.pid is None else self._text(record.pid)
-        if len(args) > _MAX_SERIES:
-            self._problems.add(f"series of a counter beyond the first {_MAX_SERIES}", where, len(args) - _MAX_SERIES)
-        for series, value in list(args.items())[:_MAX_SERIES]:
-            label = None if series == _PLAIN and len(args) == 1 else self._text(series)
-            if not self._values.add(ts, name, value, series=label, process=process):
-                self._problems.add("counter with a value that is not a number", where)
 
     def to_frame(self, base: int) -> pd.DataFrame:
         """Return the frame; `base`, in ns, is added to the times."""

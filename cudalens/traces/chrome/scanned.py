@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames.column_arrays import Ints
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decoder
-from cudalens.traces.chrome.tracks import MARK
-from cudalens.traces.chrome.values import COUNTED, CURRENT_CATEGORY, MISSING, SPECS, UNKNOWN, MemoryArgs, kind_of
+from cudalens.traces.chrome.values import COUNTED, CURRENT_CATEGORY, MARK, MISSING, SPECS, UNKNOWN, MemoryArgs, kind_of
 
 try:
     from cudalens.traces.chrome._scanner import finish, new_tables, start, undo

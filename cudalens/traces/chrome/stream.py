@@ -239,15 +239,12 @@ class EventStream:
         if closed:
             self._read_tail()
         elif is_end or len(self._buffer) > _MAX_ENTRY:
-            self._stop_early(is_end)
-
-    def _stop_early(self, is_end: bool) -> None:
-        self._at_events = False
-        where = f"event {self.num_entries}, byte {self._offset}"
-        if self._source.damage:
-            self._problems.add(self._source.damage, where)
-        else:
-            self._problems.add("the file stops before its end" if is_end else "an entry without an end", where)
+            self._at_events = False
+            where = f"event {self.num_entries}, byte {self._offset}"
+            if self._source.damage:
+                self._problems.add(self._source.damage, where)
+            else:
+                self._problems.add("the file stops before its end" if is_end else "an entry without an end", where)
 
     def _read_tail(self) -> None:
         """Read the other keys of the object, after the list."""

@@ -161,7 +161,9 @@ def extra_frames(trace: Trace) -> dict[str, Any] | None:
     kept |= {} if _is_in_instants(frames["memory"]) and "blocks" not in kept else {"memory": frames["memory"]}
     if not kept and trace.info.judged is None:
         return None
-    if used := _used_stacks(kept):
+    named = [frame[c.name].dropna() for name, frame in kept.items() for c in columns_of(name) if c.names == "stacks"]
+    used = np.unique(np.concatenate([ids.to_numpy(np.int64) for ids in named])).tolist() if named else []
+    if used:
         kept["stacks"] = frames["stacks"][frames["stacks"]["stack"].isin(used)]
     every = {name: kept.get(name, empty_frame(name)) for name in frames}
     from cudalens.frames import store  # imports pyarrow: on first use
@@ -176,12 +178,6 @@ def _is_in_instants(memory: pd.DataFrame) -> bool:
     if not memory["action"].isin(_CHROME_ACTIONS).all():
         return False
     return bool(memory[[name for name in memory.columns if name not in _CHROME_COLUMNS]].isna().all(axis=None))
-
-
-def _used_stacks(frames: dict[str, pd.DataFrame]) -> list[int]:
-    """Ids of the stacks that `frames` refer to."""
-    named = [frame[c.name].dropna() for name, frame in frames.items() for c in columns_of(name) if c.names == "stacks"]
-    return [] if not named else np.unique(np.concatenate([ids.to_numpy(np.int64) for ids in named])).tolist()
 
 
 def with_extra_frames(

@@ -42,6 +42,9 @@ CURRENT_CATEGORY: Final = {
     "graph_event_node": "gpu_user_annotation",
 } | WORK_ELSEWHERE
 
+#: Category of entries that are only for viewers and are not events.
+MARK: Final = "cudalens_mark"
+
 #: Category of CUPTI's counters for a range or a kernel.
 COUNTED: Final = "cuda_profiler_range"
 

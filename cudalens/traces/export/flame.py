@@ -124,11 +124,15 @@ def speedscope_value(trace: Trace) -> dict[str, Any]:
     frame, frames = _frames(trace)
     origin = int(trace.events["ts"].min()) if len(trace) else 0
     found = [_profile(track, frame, origin) for track in tracks(trace)]
+    if not found:
+        found = [
+            {"type": "evented", "name": "nothing", "unit": "nanoseconds", "startValue": 0, "endValue": 0, "events": []}
+        ]
     mark = f" (simulated: {trace.info.source.removeprefix('virtual:')})" if trace.info.is_simulated else ""
     return {
         "$schema": SCHEMA,
         "shared": {"frames": frames},
-        "profiles": found or [_empty_profile()],
+        "profiles": found,
         "name": f"{trace.info.name}{mark}",
         "activeProfileIndex": 0,
         "exporter": f"cudalens@{__version__}",
@@ -178,10 +182,6 @@ def _profile(track: Track, frame: Ints, origin: int) -> dict[str, Any]:
         "endValue": int(at.max()),
         "events": events,
     }
-
-
-def _empty_profile() -> dict[str, Any]:
-    return {"type": "evented", "name": "nothing", "unit": "nanoseconds", "startValue": 0, "endValue": 0, "events": []}
 
 
 class Track(NamedTuple):

@@ -109,16 +109,13 @@ def to_hta(trace: Trace | Ranks, folder: str | os.PathLike[str] | None = None) -
         OutputError: The folder cannot be written, or holds other trace files, which HTA would read as ranks as well.
         ValueError: There is no rank.
     """
-    ranks = _by_rank(trace)
-    return _frames(ranks) if folder is None else _write(ranks, Path(folder))
-
-
-def _by_rank(trace: Trace | Ranks) -> dict[int, Trace]:
     if isinstance(trace, Trace):
-        return {trace.info.rank if trace.info.rank is not None else 0: trace}
-    if not len(trace):
+        ranks = {trace.info.rank if trace.info.rank is not None else 0: trace}
+    elif len(trace):
+        ranks = dict(trace)
+    else:
         raise ValueError(f"'{trace.name}' holds no rank; there is nothing to write.")
-    return dict(trace)
+    return _frames(ranks) if folder is None else _write(ranks, Path(folder))
 
 
 def _write(ranks: dict[int, Trace], folder: Path) -> Path:

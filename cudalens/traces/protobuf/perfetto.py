@@ -17,7 +17,7 @@ from typing import Any, Final
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
 from cudalens.frames.limits import ROWS_RATIO, VALUE_BYTES, Limit
-from cudalens.traces.chrome.assemble import RecordTrace
+from cudalens.traces.chrome.reader import RecordTrace
 from cudalens.traces.protobuf.perfetto_events import GPU_SCHEMA, SliceEvents
 from cudalens.traces.protobuf.perfetto_tracks import Clocks, Tracks
 from cudalens.traces.protobuf.wire import LENGTH, Schema, WireError, fields, message_classes

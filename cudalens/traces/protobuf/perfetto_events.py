@@ -14,9 +14,9 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from cudalens.frames.counters import CounterValues
+from cudalens.frames.build import CounterValues
 from cudalens.frames.limits import Problems
-from cudalens.traces.chrome.assemble import RecordTrace, args_of
+from cudalens.traces.chrome.reader import RecordTrace, args_of
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.protobuf.perfetto_tracks import Clocks, Tracks
 from cudalens.traces.protobuf.wire import Schema, text
@@ -373,7 +373,11 @@ class GpuStages:
         name = text(event.name) or kernel or interned or kind or "render stage"
         if extra.get("host fn"):
             name = f"host function {extra['host fn']}"
-        number = _queue_number(queue, event.hw_queue_iid or event.hw_queue_id)
+        number = event.hw_queue_iid or event.hw_queue_id
+        # The name of a queue has the number of its stream.
+        if found := _NUMBER.search(queue):
+            number = int(next(group for group in found.groups() if group))
+        number = number if number < 1 << 62 else 0  # larger ones do not fit
         args = _args_of_stage(event, extra, texts["compute_arg_names"])
         waits = tuple(event.event_wait_ids)
         dur = min(event.duration, _MAX_NS)
@@ -425,14 +429,6 @@ def _item(names: list[str], number: int, is_given: bool) -> str:
 
 def _category(kind: str) -> str:
     return next((cat for pattern, cat in _CATEGORIES if pattern.search(kind)), "kernel")
-
-
-def _queue_number(queue: str, iid: int) -> int:
-    """The number of a stream from the name of its queue, else the number of the queue; 0 for one beyond 62 bits."""
-    number = iid
-    if found := _NUMBER.search(queue):
-        number = int(next(group for group in found.groups() if group))
-    return number if number < 1 << 62 else 0
 
 
 def _args_of_stage(event: Any, extra: dict[str, str], names: dict[int, str]) -> dict[str, Any]:

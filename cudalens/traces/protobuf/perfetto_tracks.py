@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cudalens.traces.chrome.assemble import RecordTrace
+from cudalens.traces.chrome.reader import RecordTrace
 from cudalens.traces.protobuf.wire import text
 
 _REALTIME: Final = 1

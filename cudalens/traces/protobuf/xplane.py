@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 from cudalens.frames import Trace
-from cudalens.traces.chrome.assemble import RecordTrace, args_of
 from cudalens.traces.chrome.lanes import stream_of_labels, work_kind
+from cudalens.traces.chrome.reader import RecordTrace, args_of
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.chrome.values import MISSING
 from cudalens.traces.protobuf.wire import LENGTH, Schema, WireError, fields, message_classes, text
@@ -98,7 +98,9 @@ class _Reader:
         plane = _Plane(self, parts)
         for line in parts.get(_LINES, ()):
             plane.add_line(line)
-        self._set_start(plane)
+        base = plane.stats.get(_START)
+        if isinstance(base, int) and 0 < base < 1 << 62:
+            self._base = base
 
     def decoded(self, name: str, data: memoryview) -> Any:
         """`data` as the message `name`; None, counted, if it is damaged."""
@@ -109,11 +111,6 @@ class _Reader:
         except DecodeError:
             self.trace.problems.add(f"a damaged {name}", "XPlane")
             return None
-
-    def _set_start(self, plane: _Plane) -> None:
-        start = plane.stats.get(_START)
-        if isinstance(start, int) and 0 < start < 1 << 62:
-            self._base = start
 
     def use_time(self, ns: int) -> None:
         """Note a time of the file: large ones already count from the epoch."""

@@ -302,6 +302,9 @@ COPY_KINDS: Final = {
 _MIGRATIONS: Final = (11, 12, 13)
 _PREFETCHED: Final = 1
 
+#: Columns of a kernel: its grid and blocks, and what it was launched with.
+SHAPE: Final = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
+LAUNCH: Final = ("registersPerThread", "staticSharedMemory", "dynamicSharedMemory")
 MEMORY_KINDS: Final = {
     1: "Pageable",
     2: "Pinned",
@@ -433,13 +436,13 @@ def demangler(names: Iterable[str]) -> Callable[[str], str]:
     it has limits of memory, time and output. A name that it does not demangle stays as it is, as do all names on a
     system without ``libstdc++`` or without limits of memory (only Linux has both).
     """
-    mangled = [name for name in dict.fromkeys(names) if _is_mangled(name)]
+    mangled = [
+        name
+        for name in dict.fromkeys(names)
+        if name.startswith("_Z") and len(name) <= _MAX_MANGLED and name.isascii() and name.isprintable()
+    ]
     plain = {name: text for name, text in zip(mangled, _run(mangled), strict=False) if text} if mangled else {}
     return lambda name: plain.get(name, name)
-
-
-def _is_mangled(name: str) -> bool:
-    return name.startswith("_Z") and len(name) <= _MAX_MANGLED and name.isascii() and name.isprintable()
 
 
 def _run(names: list[str]) -> list[str]:

@@ -166,7 +166,7 @@ class Database:
                 continue
             if kind == "table" and root:
                 tables[name] = self._columns(name)
-            elif _is_cuptis(name):
+            elif name.startswith(("CUPTI_", "NVTX_", "StringIds", "StringTable", "TARGET_INFO")):
                 self._problems.add("view or virtual table in place of a table, never run", f"'{text_of(name)[:60]}'")
         return tables
 
@@ -174,10 +174,6 @@ class Database:
         """Return the stored columns of `table`, without generated ones, which run expressions of the file's author."""
         columns = self._connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchmany(2_000)
         return frozenset(name for _, name, _, _, _, _, hidden in columns if not hidden)
-
-
-def _is_cuptis(name: str) -> bool:
-    return name.startswith(("CUPTI_", "NVTX_", "StringIds", "StringTable", "TARGET_INFO"))
 
 
 def _words(error: Exception) -> str:

@@ -120,18 +120,18 @@ def _interval(whole: Change) -> str:
     level = f"{100 * whole.level:.0f} % interval"
     if units.is_factor(ratio):
         ends = (low, high) if ratio > 0 else (high, low)
-        return f"{level} {units.interval(*(_multiple(end, is_faster=ratio < 0) for end in ends))} times"
+        multiples = []  # of the time, or of the speed
+        for end in ends:
+            if ratio >= 0:
+                multiples.append(units.number(1 + end))
+            elif 1 + end > 1 / _LARGEST_MULTIPLE:
+                multiples.append(units.number(1 / (1 + end)))
+            else:
+                multiples.append(f"over {_LARGEST_MULTIPLE}")
+        return f"{level} {units.interval(*multiples)} times"
     if (low < 0) != (high < 0):
         return f"{level} {units.interval(units.signed_percent(100 * low), units.signed_percent(100 * high))}"
     return f"{level} {units.interval(*(units.percent(100 * end) for end in sorted((abs(low), abs(high)))))}"
-
-
-def _multiple(ratio: float, *, is_faster: bool) -> str:
-    """Return a change as a multiple of the time, or of the speed."""
-    multiple = 1 + ratio
-    if not is_faster:
-        return units.number(multiple)
-    return units.number(1 / multiple) if multiple > 1 / _LARGEST_MULTIPLE else f"over {_LARGEST_MULTIPLE}"
 
 
 def _noise(low: float, high: float, level: float) -> str:
@@ -155,7 +155,13 @@ def _too_few(found: Differences) -> str:
 def _causes(found: Differences) -> str:
     """What changed most in the direction of the whole; the largest change and their number, where the whole did not."""
     delta = found.whole.after_ns - found.whole.before_ns
-    rows = _cause_rows(found)
+    # What changed on the devices and on the host, largest difference first; without waits of the host for both.
+    kernels, host = changed(found.kernels), changed(found.ops)
+    host = host[host["where"] == HOST]
+    most = kernels["delta_ns"].abs().max() if len(kernels) else 0
+    is_wait = host["name"].str.contains(_WAITS) & (most >= _LEAST_PART * host["delta_ns"].abs())
+    rows = pd.concat([kernels, host[~is_wait]], ignore_index=True)
+    rows = rows.iloc[rows["delta_ns"].abs().argsort(kind="stable")[::-1]]
     if found.whole.status == "same":
         # ``1 kernel changed: gemm (+1.20 ms, +10 %)``, of what changed clearly; "" where nothing did.
         counted = _counted(found)
@@ -179,16 +185,6 @@ def _causes(found: Differences) -> str:
         return f"most from {' and '.join(causes)}"
     where = "the GPU's work" if len(found.kernels) else "operators"
     return f"{where} did not change beyond noise: look at the time between them" if delta else ""
-
-
-def _cause_rows(found: Differences) -> pd.DataFrame:
-    """What changed on the devices and on the host, largest difference first; without waits of the host for both."""
-    kernels, host = changed(found.kernels), changed(found.ops)
-    host = host[host["where"] == HOST]
-    most = kernels["delta_ns"].abs().max() if len(kernels) else 0
-    is_wait = host["name"].str.contains(_WAITS) & (most >= _LEAST_PART * host["delta_ns"].abs())
-    rows = pd.concat([kernels, host[~is_wait]], ignore_index=True)
-    return rows.iloc[rows["delta_ns"].abs().argsort(kind="stable")[::-1]]
 
 
 def _described(row: dict[Any, Any]) -> str:
@@ -263,8 +259,26 @@ def changes_section(found: Differences, key: str) -> Section | None:
         return None
     most = float(table[_delta(key)].abs().max()) or 1.0
     shown = table.head(_MAX_ROWS).to_dict("records")
-    short = _short_names(shown)
-    rows = [_change_row(row, key, most, short) for row in shown]
+    # What replaces names of kernels, Python functions and autograd's ranges where they are shown together.
+    names = [str(name) for row in shown for name in (row["name"], row.get("a_name"), row.get("b_name")) if name]
+    ranges = {name: name.removeprefix(_AUTOGRAD) for name in names if name.startswith(_AUTOGRAD)}
+    short = short_names(name for name in names if "<" in name or ".py(" in name) | ranges
+    rows = []
+    for row in shown:
+        is_memory = key == "memory"
+        unit, show, signed = (
+            ("bytes", units.size, signed_size) if is_memory else ("ns", units.duration, signed_duration)
+        )
+        low, high, delta = row[f"low_{unit}"], row[f"high_{unit}"], row[_delta(key)]
+        difference = signed(delta)
+        bar = signed_bar(difference, delta / most, color_of(delta, row["status"]))
+        interval = "-" if pd.isna(low) else units.interval(signed(low), signed(high))
+        change = row["status"] if row["status"] in ("added", "removed") else _change(row["change_pct"])
+        where = str(row.get("where", row.get("op", "")))
+        calls = "" if is_memory else _calls(row["a_count"], row["b_count"])
+        times = (show(row[f"a_{unit}"]), show(row[f"b_{unit}"]), difference)
+        name = Text(row_name(row, short), full=row_name(row))
+        rows.append(Row((name, where, bar, *times, interval, change, calls)))
     columns = (
         Column("name", text_width=48, html_width=96),
         Column(_WHERE.get(key, "where"), text_width=24, html_width=32),
@@ -288,13 +302,6 @@ def row_name(row: dict[Any, Any], short: Mapping[str, str] = MappingProxyType({}
     return " → ".join(short.get(str(name), str(name)) for name in names)
 
 
-def _short_names(rows: list[dict[Any, Any]]) -> dict[str, str]:
-    """Return what replaces names of kernels, Python functions and autograd's ranges where they are shown together."""
-    names = [str(name) for row in rows for name in (row["name"], row.get("a_name"), row.get("b_name")) if name]
-    ranges = {name: name.removeprefix(_AUTOGRAD) for name in names if name.startswith(_AUTOGRAD)}
-    return short_names(name for name in names if "<" in name or ".py(" in name) | ranges
-
-
 def is_renamed(row: dict[Any, Any]) -> bool:
     """Return whether a kernel was matched with one of another name."""
     return row.get("matched_by") == "op"
@@ -316,21 +323,6 @@ def signed_size(num_bytes: float) -> str:
 
 def _delta(key: str) -> str:
     return "delta_bytes" if key == "memory" else "delta_ns"
-
-
-def _change_row(row: dict[Any, Any], key: str, most: float, short: Mapping[str, str]) -> Row:
-    is_memory = key == "memory"
-    unit, show, signed = ("bytes", units.size, signed_size) if is_memory else ("ns", units.duration, signed_duration)
-    low, high, delta = row[f"low_{unit}"], row[f"high_{unit}"], row[_delta(key)]
-    difference = signed(delta)
-    bar = signed_bar(difference, delta / most, color_of(delta, row["status"]))
-    interval = "-" if pd.isna(low) else units.interval(signed(low), signed(high))
-    change = row["status"] if row["status"] in ("added", "removed") else _change(row["change_pct"])
-    where = str(row.get("where", row.get("op", "")))
-    calls = "" if is_memory else _calls(row["a_count"], row["b_count"])
-    times = (show(row[f"a_{unit}"]), show(row[f"b_{unit}"]), difference)
-    name = Text(row_name(row, short), full=row_name(row))
-    return Row((name, where, bar, *times, interval, change, calls))
 
 
 def _change(percent: Any) -> str:

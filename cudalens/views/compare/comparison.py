@@ -10,17 +10,14 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cudalens.analysis import units
 from cudalens.analysis.compare.measure import Side, numbered_steps
 from cudalens.analysis.compare.runs import Change, Comparable, Differences, differences
 from cudalens.analysis.summary import measured_window, window_on_clock
 from cudalens.frames import Trace
-from cudalens.frames.column_arrays import Ints, integers
+from cudalens.frames.column_arrays import integers
 from cudalens.views.compare import changes
-from cudalens.views.compare import changes as verdicts
-from cudalens.views.compare.changes import names
 from cudalens.views.sections.markup import Node, element
 from cudalens.views.sections.model import Picture, Section
 from cudalens.views.sections.shown import Shown, write_page
@@ -51,7 +48,7 @@ class Comparison(Shown):
     @cached_property
     def verdict(self) -> str:
         """The answer in one line."""
-        return verdicts.comparison_verdict(self._found)
+        return changes.comparison_verdict(self._found)
 
     @property
     def ops(self) -> pd.DataFrame:
@@ -85,7 +82,7 @@ class Comparison(Shown):
         Raises:
             OutputError: The file cannot be written; an existing file is unchanged.
         """
-        title = " against ".join(reversed(verdicts.names(self._found)))
+        title = " against ".join(reversed(changes.names(self._found)))
         return write_page(path, title, self._repr_html_())
 
     @property
@@ -97,7 +94,7 @@ class Comparison(Shown):
             "compare",
             "cc",
             verdict=self.verdict,
-            notes=tuple(verdicts.comparison_notes(self._found)),
+            notes=tuple(changes.comparison_notes(self._found)),
             blocks=(*((Picture(picture),) if picture else ()), *(table for table in tables if table is not None)),
         )
 
@@ -140,7 +137,7 @@ def compare_timeline(found: Differences) -> Node | None:
     span = max(*(one.end - one.start for one in shown), 1)
     nodes: list[Node] = []
     top = 0.0
-    for one, name, letter in zip(shown, names(found), "ab", strict=True):
+    for one, name, letter in zip(shown, changes.names(found), "ab", strict=True):
         length = one.end - one.start
         title = f"{letter}: {units.shorten(name, _NAME_CHARS)}, {units.duration(length)}"
         nodes.append(svg.text(title, 0, top + 13, font_weight="600"))
@@ -191,7 +188,14 @@ def _lanes(one: _Shown, span: int, top: float) -> tuple[list[Node], float]:
     lane, table = lane_table(events)
     is_range = events["cat"].isin(["user_annotation", "gpu_user_annotation", "Trace"]).to_numpy()
     rows = np.flatnonzero((ts < one.end) & (ts + dur > one.start) & (dur > 0) & ~is_range)
-    depth = _depths_without_ranges(integers(events["parent"]), is_range, depth)
+    # Depth of each row with ranges taken out, since the step covers the whole picture.
+    parent = integers(events["parent"])
+    above = np.zeros(len(parent), np.int64)
+    for level in range(1, int(depth.max(initial=0)) + 1):
+        at = np.flatnonzero(depth == level)
+        at = at[parent[at] >= 0]
+        above[at] = above[parent[at]] + is_range[parent[at]]
+    depth = depth - above
     rows = rows[depth[rows] < _MAX_DEPTH]
     used = [number for number in range(len(table)) if (lane[rows] == number).any()]
     nodes: list[Node] = []
@@ -211,13 +215,3 @@ def _lanes(one: _Shown, span: int, top: float) -> tuple[list[Node], float]:
         nodes.append(svg.text(f"and {more} more", 0, y + 9, opacity=".7"))
         y += _ROW + _GAP
     return nodes, y - top
-
-
-def _depths_without_ranges(parent: Ints, is_range: NDArray[np.bool_], depth: Ints) -> Ints:
-    """Depth of each row with ranges taken out, since the step covers the whole picture."""
-    above = np.zeros(len(parent), np.int64)
-    for level in range(1, int(depth.max(initial=0)) + 1):
-        at = np.flatnonzero(depth == level)
-        at = at[parent[at] >= 0]
-        above[at] = above[parent[at]] + is_range[parent[at]]
-    return depth - above

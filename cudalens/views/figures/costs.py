@@ -53,16 +53,14 @@ def kernels(trace: Trace | Ranks, *, mode: Mode = "auto", step: int | None = Non
         mine = (shown["kind"] == kind).to_numpy()
         if mine.any():
             times = [ns / 1e6 if is_mine else None for ns, is_mine in zip(shown["total_ns"], mine, strict=True)]
-            bars(drawn, names, times, kind, group_color(group), _kernel_hover(shown, whole), "ms on the device, summed")
+            columns = zip(shown["name"], shown["count"], shown["total_ns"], strict=True)
+            hover = [
+                f"{label(name, 160)}<br>{units.duration(ns)} in {units.count(n)}, "
+                f"{units.percent(100 * ns / max(whole, 1))}"
+                for name, n, ns in columns
+            ]
+            bars(drawn, names, times, kind, group_color(group), hover, "ms on the device, summed")
     return finished(drawn, _kernel_title(sums, brief[0], whole), trace, mode, rows=len(shown))
-
-
-def _kernel_hover(shown: Any, whole: int) -> list[str]:
-    columns = zip(shown["name"], shown["count"], shown["total_ns"], strict=True)
-    return [
-        f"{label(name, 160)}<br>{units.duration(ns)} in {units.count(n)}, {units.percent(100 * ns / max(whole, 1))}"
-        for name, n, ns in columns
-    ]
 
 
 def _kernel_title(sums: Any, name: str, whole: int) -> str:
@@ -164,7 +162,12 @@ def sequences(
         f"{len(names)} kernels, {count:,} times · {label(name, 26)}…"
         for names, count, name in zip(shown["sequence"], shown["count"], first_kernels, strict=True)
     ]
-    drawn, hover = go.Figure(), _sequence_hover(shown)
+    drawn = go.Figure()
+    hover = [
+        f"{lane}: {units.count(row.count_)} times, kernels {units.duration(row.kernel_ns)}, gaps "
+        f"{units.duration(row.gap_ns)}<br>" + "<br>".join(label(name, 90) for name in row.sequence)
+        for lane, row in zip(lanes(shown), shown.rename(columns={"count": "count_"}).itertuples(), strict=True)
+    ]
     bars(drawn, names, shown["kernel_ns"] / 1e6, "kernels", group_color("kernel"), hover, "ms over all occurrences")
     bars(drawn, names, shown["gap_ns"] / 1e6, "gaps between them", idle_color(mode), hover, "ms over all occurrences")
     first = frame.iloc[0]
@@ -173,14 +176,6 @@ def sequences(
         f"{units.duration(int(first['total_ns']))}, of it {units.duration(int(first['gap_ns']))} gaps between them"
     )
     return finished(drawn, title, trace, mode, rows=len(shown))
-
-
-def _sequence_hover(shown: pd.DataFrame) -> list[str]:
-    return [
-        f"{lane}: {units.count(row.count_)} times, kernels {units.duration(row.kernel_ns)}, gaps "
-        f"{units.duration(row.gap_ns)}<br>" + "<br>".join(label(name, 90) for name in row.sequence)
-        for lane, row in zip(lanes(shown), shown.rename(columns={"count": "count_"}).itertuples(), strict=True)
-    ]
 
 
 def critical_path_bars(
@@ -241,13 +236,16 @@ def flame_graph_plot(
     shares = (shown["width_ns"] / max(whole, 1)).tolist()
     brief = in_short(names, shown["is_device"].tolist())
     drawn = go.Figure()
+    cats = ["kernel" if on_device else "cpu_op" for on_device in shown["is_device"]]
+    shades = "light" if mode == "auto" else mode
+    colors = [color_of(cat, str(name), shades) for cat, name in zip(cats, shown["name"], strict=True)]
     drawn.add_bar(
         x=shown["width_ns"] / 1e6,
         y=shown["depth"],
         base=shown["start_ns"] / 1e6,
         orientation="h",
         width=0.94,
-        marker={"color": _colors(shown, mode), "line": {"width": 0}},
+        marker={"color": colors, "line": {"width": 0}},
         text=[
             label(name, int(share * _CHARS)) if share > _MIN_TEXT_SHARE else ""
             for name, share in zip(brief, shares, strict=True)
@@ -267,23 +265,14 @@ def flame_graph_plot(
     )
     drawn.update_xaxes(title_text=f"ms on {where}")
     drawn.update_yaxes(visible=False)
-    figure_ = finished(drawn, _flame_title(frame, whole, where), trace, mode, rows=int(shown["depth"].max()) + 1)
+    own_ns = frame.groupby(frame["name"].astype(object))["self_ns"].sum()
+    works = own_ns[~is_waiting(pd.Categorical(own_ns.index))]
+    own_ns = works if len(works) else own_ns
+    own_share = units.percent(100 * int(own_ns.max()) / max(whole, 1))
+    (costliest,) = in_short([own_ns.idxmax()], [where == "the GPU"])
+    title = f"{units.shorten(costliest, 50)} itself takes {own_share} of {units.duration(whole)} on {where}"
+    figure_ = finished(drawn, title, trace, mode, rows=int(shown["depth"].max()) + 1)
     return figure_.update_layout(barmode="overlay", margin_l=24)
-
-
-def _colors(shown: Any, mode: Mode) -> list[str]:
-    cats = ["kernel" if on_device else "cpu_op" for on_device in shown["is_device"]]
-    shades = "light" if mode == "auto" else mode
-    return [color_of(cat, str(name), shades) for cat, name in zip(cats, shown["name"], strict=True)]
-
-
-def _flame_title(frame: Any, whole: int, where: str) -> str:
-    own = frame.groupby(frame["name"].astype(object))["self_ns"].sum()
-    works = own[~is_waiting(pd.Categorical(own.index))]
-    own = works if len(works) else own
-    share = units.percent(100 * int(own.max()) / max(whole, 1))
-    (name,) = in_short([own.idxmax()], [where == "the GPU"])
-    return f"{units.shorten(name, 50)} itself takes {share} of {units.duration(whole)} on {where}"
 
 
 _MAX_BARS: Final = 20

@@ -69,20 +69,16 @@ def causes(
             for ns, name in zip(times, names, strict=True)
         ]
         bars(drawn, names, [ns / 1e6 for ns in times], WORDS[cause], cause_color(cause, mode), hover, "idle, ms")
-    return finished(drawn, _cause_title(frame), trace, mode, rows=len(names))
+    total = int(frame["part_ns"].sum())
+    parts = frame.groupby("cause", observed=True)["part_ns"].sum().sort_values(ascending=False)
+    shares = [f"{WORDS[str(cause)]} {units.percent(100 * ns / total)}" for cause, ns in parts.items() if ns]
+    title = f"{units.duration(total)} idle: {', '.join(shares[:3])}"
+    return finished(drawn, title, trace, mode, rows=len(names))
 
 
 def _cause_top(rows: Any, name: str) -> str:
     top = rows["top"].get(name)
     return "" if not isinstance(top, str) else f"<br>most: {label(top, 80)}, {units.duration(rows['top_ns'].get(name))}"
-
-
-def _cause_title(frame: Any) -> str:
-    """Return the result of `idle_causes` in one line."""
-    total = int(frame["part_ns"].sum())
-    parts = frame.groupby("cause", observed=True)["part_ns"].sum().sort_values(ascending=False)
-    shares = [f"{WORDS[str(cause)]} {units.percent(100 * ns / total)}" for cause, ns in parts.items() if ns]
-    return f"{units.duration(total)} idle: {', '.join(shares[:3])}"
 
 
 def gaps(
@@ -113,15 +109,12 @@ def gaps(
             add_points(drawn, x, y, WORDS[cause], found, color=cause_color(cause, mode), size=7, opacity=0.8)
     drawn.update_xaxes(title_text="ms after the first gap")
     drawn.update_yaxes(title_text="length of the gap, µs", type="log", exponentformat="none")
-    return finished(drawn, _gap_title(frame), trace, mode)
-
-
-def _gap_title(frame: pd.DataFrame) -> str:
     worst = frame.iloc[int(np.argmax(frame["gap_ns"].to_numpy()))]
-    place = next((worst[k] for k in ("host_line", "host_op", "next_op") if isinstance(worst[k], str)), "")
+    line = next((worst[k] for k in ("host_line", "host_op", "next_op") if isinstance(worst[k], str)), "")
     total = f"{units.duration(int(frame['gap_ns'].sum()))} idle in {units.plural(len(frame), 'gap')}"
-    where = f", {units.shorten(place, 50)}" if place else ""
-    return f"{total}; the longest {units.duration(worst['gap_ns'])}: {WORDS[str(worst['cause'])]}{where}"
+    at_line = f", {units.shorten(line, 50)}" if line else ""
+    title = f"{total}; the longest {units.duration(worst['gap_ns'])}: {WORDS[str(worst['cause'])]}{at_line}"
+    return finished(drawn, title, trace, mode)
 
 
 _SHARES: Final = (
@@ -151,16 +144,13 @@ def shares(
         hover = [f"{text}: {units.duration(ns)}, {units.percent(pct)}" for ns, pct in zip(times, shares, strict=True)]
         bars(drawn, names, shares, text, color, hover, "% of the time from first start to last end")
     drawn.update_xaxes(range=[0, 100])
-    return finished(drawn, _share_title(frame), trace, mode, rows=len(shown))
-
-
-def _share_title(frame: Any) -> str:
     span = int(frame["span_ns"].sum())
     parts = {text: int(frame[f"{part}_ns"].sum()) for part, text, _ in (*_SHARES, ("idle", "idle", ""))}
-    shares = [f"{text} {units.percent(100 * ns / span)}" for text, ns in parts.items() if ns and span]
+    listed = [f"{text} {units.percent(100 * ns / span)}" for text, ns in parts.items() if ns and span]
     what = "ranks" if "rank" in frame and frame["rank"].is_unique else "rows"
     start = f"{len(frame)} {what}, together {units.duration(span)}" if len(frame) > 1 else f"Of {units.duration(span)}"
-    return f"{start}: {', '.join(shares)}"
+    title = f"{start}: {', '.join(listed)}"
+    return finished(drawn, title, trace, mode, rows=len(shown))
 
 
 def launches(
@@ -189,7 +179,14 @@ def launches(
     drawn.add_scatter(x=span, y=span, mode="lines", line=line, name="equal", hoverinfo="skip")
     drawn.update_xaxes(title_text="the call on the host, µs", type="log", exponentformat="none")
     drawn.update_yaxes(title_text="its work on the device, µs", type="log", exponentformat="none")
-    return finished(drawn, _launch_title(frame), trace, mode)
+    short_pct = 100 * frame["is_short"].mean()
+    free = frame["latency_ns"].dropna()
+    facts = [f"{units.percent(short_pct)} of {units.plural(len(frame), 'launch')} took longer than their work"]
+    facts += [f"latency {units.duration(float(free.median()))} (median)"] if len(free) else []
+    num_blocked = int(frame["is_blocked"].sum())
+    facts += [f"{units.count(num_blocked)} blocked on a full queue"] if num_blocked else []
+    title = "; ".join(facts)
+    return finished(drawn, title, trace, mode)
 
 
 def _launch_points(drawn: go.Figure, rows: pd.DataFrame, name: str, color: str) -> None:
@@ -204,16 +201,6 @@ def _launch_points(drawn: go.Figure, rows: pd.DataFrame, name: str, color: str) 
     ]
     call, work = (np.maximum(rows[column], 100) / 1e3 for column in ("call_ns", "work_ns"))
     add_points(drawn, call, work, name, hover, color=color, size=6, opacity=0.6)
-
-
-def _launch_title(frame: pd.DataFrame) -> str:
-    short = 100 * frame["is_short"].mean()
-    free = frame["latency_ns"].dropna()
-    facts = [f"{units.percent(short)} of {units.plural(len(frame), 'launch')} took longer than their work"]
-    facts += [f"latency {units.duration(float(free.median()))} (median)"] if len(free) else []
-    blocked = int(frame["is_blocked"].sum())
-    facts += [f"{units.count(blocked)} blocked on a full queue"] if blocked else []
-    return "; ".join(facts)
 
 
 def queues(trace: Trace | Ranks, *, mode: Mode = "auto") -> go.Figure:
@@ -235,7 +222,13 @@ def queues(trace: Trace | Ranks, *, mode: Mode = "auto") -> go.Figure:
         )
     drawn.update_xaxes(title_text="ms after the first launch")
     drawn.update_yaxes(title_text="pieces of work in the queue", rangemode="tozero")
-    return finished(drawn, _queue_title(int(frame["queue_length"].max())), trace, mode)
+    longest = int(frame["queue_length"].max())
+    if longest >= FULL_QUEUE:
+        title = f"Up to {units.count(longest)} pieces of work waited: the host ran ahead until the queue was full"
+    else:
+        ahead = "the host ran ahead of the device" if longest > 1 else "the host never ran ahead of the device"
+        title = f"At most {units.plural(longest, 'piece')} of work in a queue: {ahead}"
+    return finished(drawn, title, trace, mode)
 
 
 def _thinned(ts: Any, length: Any) -> tuple[Any, Any]:
@@ -247,10 +240,3 @@ def _thinned(ts: Any, length: Any) -> tuple[Any, Any]:
     top = np.maximum.reduceat(length, first)
     last = np.append(first[1:], len(ts)) - 1
     return np.stack([ts[first], ts[last]], 1).ravel(), np.stack([top, length[last]], 1).ravel()
-
-
-def _queue_title(longest: int) -> str:
-    if longest >= FULL_QUEUE:
-        return f"Up to {units.count(longest)} pieces of work waited: the host ran ahead until the queue was full"
-    ahead = "the host ran ahead of the device" if longest > 1 else "the host never ran ahead of the device"
-    return f"At most {units.plural(longest, 'piece')} of work in a queue: {ahead}"

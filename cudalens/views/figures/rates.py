@@ -65,40 +65,26 @@ def each_collective(trace: Trace | Ranks, *, mode: Mode = "auto", step: int | No
     for i, (name, rows) in enumerate(shown.groupby(pd.Series(_kinds(kind), kind.index), sort=False)):
         x = rows["num_bytes"].to_numpy(float) if by_size else (rows["ts"] - zero) / 1e6
         y = (rows["bus_bytes_per_s"] if by_size else rows["dur"]).to_numpy(float) / (1e9 if by_size else 1e6)
-        add_points(
-            drawn,
-            x,
-            y,
-            name,
-            _collective_hover(rows),
-            color=group_color(_GROUPS[i % len(_GROUPS)]),
-            size=8,
-            opacity=0.75,
-        )
+        hover = [
+            f"{label(name, 80)}<br>{units.duration(dur)}, {units.duration(exposed)} exposed"
+            + ("" if size is pd.NA else f"<br>{units.size(size)}")
+            for name, dur, exposed, size in rows[["name", "dur", "exposed_ns", "num_bytes"]].itertuples(index=False)
+        ]
+        color = group_color(_GROUPS[i % len(_GROUPS)])
+        add_points(drawn, x, y, name, hover, color=color, size=8, opacity=0.75)
     drawn.update_xaxes(title_text="bytes" if by_size else "ms after the first", type="log" if by_size else "linear")
     drawn.update_yaxes(title_text="bus bandwidth, GB/s" if by_size else "ms", rangemode="tozero")
-    return finished(drawn, _collective_title(frame, sized), trace, mode)
+    total = f"{units.plural(len(frame), 'collective')}, {units.duration(int(frame['dur'].sum()))}"
+    title = f"{total}; their sizes were not recorded"
+    if len(sized):
+        speed = float((sized["bus_bytes_per_s"] * sized["dur"]).sum() / sized["dur"].sum()) / 1e9
+        title = f"{total}; bus bandwidth {speed:.3g} GB/s on average over time"
+    return finished(drawn, title, trace, mode)
 
 
 def _kinds(names: pd.Series) -> list[str]:
     """Labels of collectives, or of their kernels."""
     return [label(name, 30) for name in in_short(names.tolist(), names.str.contains("(", regex=False))]
-
-
-def _collective_hover(rows: pd.DataFrame) -> list[str]:
-    return [
-        f"{label(name, 80)}<br>{units.duration(dur)}, {units.duration(exposed)} exposed"
-        + ("" if size is pd.NA else f"<br>{units.size(size)}")
-        for name, dur, exposed, size in rows[["name", "dur", "exposed_ns", "num_bytes"]].itertuples(index=False)
-    ]
-
-
-def _collective_title(frame: pd.DataFrame, sized: pd.DataFrame) -> str:
-    total = f"{units.plural(len(frame), 'collective')}, {units.duration(int(frame['dur'].sum()))}"
-    if not len(sized):
-        return f"{total}; their sizes were not recorded"
-    speed = float((sized["bus_bytes_per_s"] * sized["dur"]).sum() / sized["dur"].sum()) / 1e9
-    return f"{total}; bus bandwidth {speed:.3g} GB/s on average over time"
 
 
 def copies(trace: Trace | Ranks, *, mode: Mode = "auto", step: int | None = None) -> go.Figure:
@@ -124,7 +110,14 @@ def copies(trace: Trace | Ranks, *, mode: Mode = "auto", step: int | None = None
         error_x={"type": "data", "symmetric": False, "array": high - median, "arrayminus": median - low},
         hovertemplate="median %{x:.3g} GB/s<extra></extra>",
     )
-    return finished(drawn, _copy_title(frame), trace, mode, rows=len(frame) + 1)
+    direction, memory = next(iter(_copy_kinds(frame)))
+    top = frame.iloc[0]
+    at_speed = "" if top["bytes_per_s"] is pd.NA else f" at {top['bytes_per_s'] / 1e9:.3g} GB/s"
+    kind, time = _copy_kind(direction, memory), units.duration(int(top["total_ns"]))
+    pageable = int(frame.loc[frame["host_memory"] == "pageable", "count"].sum())
+    rest = f"; {units.count(pageable)} copies of pageable memory" if pageable else ""
+    title = f"Most time goes to {kind}: {time}{at_speed}{rest}"
+    return finished(drawn, title, trace, mode, rows=len(frame) + 1)
 
 
 def _copy_kinds(frame: pd.DataFrame) -> Any:
@@ -133,16 +126,6 @@ def _copy_kinds(frame: pd.DataFrame) -> Any:
 
 def _copy_kind(direction: str, memory: Any) -> str:
     return f"{direction} {memory}" if isinstance(memory, str) else direction
-
-
-def _copy_title(frame: pd.DataFrame) -> str:
-    direction, memory = next(iter(_copy_kinds(frame)))
-    top = frame.iloc[0]
-    speed = "" if top["bytes_per_s"] is pd.NA else f" at {top['bytes_per_s'] / 1e9:.3g} GB/s"
-    kind, time = _copy_kind(direction, memory), units.duration(int(top["total_ns"]))
-    pageable = int(frame.loc[frame["host_memory"] == "pageable", "count"].sum())
-    rest = f"; {units.count(pageable)} copies of pageable memory" if pageable else ""
-    return f"Most time goes to {kind}: {time}{speed}{rest}"
 
 
 def roofline_plot(
@@ -164,7 +147,14 @@ def roofline_plot(
         color = series_color(i)
         x, y = rows["intensity"].to_numpy(float), rows["flops_per_s"].to_numpy(float) / 1e12
         size = 6 + 26 * np.sqrt(rows["gpu_ns"] / biggest)
-        add_points(drawn, x, y, label(dtype), _hover(rows), color=color, size=size, opacity=0.7)
+        hover = [
+            f"{label(name, 60)} {'' if pd.isna(shapes) else label(shapes, 80)}<br>{units.duration(ns)} in {n:,} calls, "
+            f"{flops / 1e12:.3g} TFLOP/s" + ("" if roof is pd.NA else f", {units.percent(roof)} of the roof")
+            for name, shapes, ns, n, flops, roof in rows[
+                ["name", "shapes", "gpu_ns", "count", "flops_per_s", "roof_pct"]
+            ].itertuples(index=False)
+        ]
+        add_points(drawn, x, y, label(dtype), hover, color=color, size=size, opacity=0.7)
         _roofs(drawn, rows, (float(shown["intensity"].min()), float(shown["intensity"].max())), color, label(dtype))
     drawn.update_xaxes(title_text="FLOPs per byte moved", type="log", exponentformat="none")
     drawn.update_yaxes(title_text="TFLOP/s", type="log", exponentformat="none")
@@ -185,16 +175,6 @@ def _roofs(drawn: go.Figure, rows: pd.DataFrame, span: tuple[float, float], colo
             name=f"roof, {dtype}",
             hovertemplate=f"{flops / 1e12:.4g} TFLOP/s, {speed / 1e12:.3g} TB/s<extra></extra>",
         )
-
-
-def _hover(rows: pd.DataFrame) -> list[str]:
-    return [
-        f"{label(name, 60)} {'' if pd.isna(shapes) else label(shapes, 80)}<br>{units.duration(ns)} in {n:,} calls, "
-        f"{flops / 1e12:.3g} TFLOP/s" + ("" if roof is pd.NA else f", {units.percent(roof)} of the roof")
-        for name, shapes, ns, n, flops, roof in rows[
-            ["name", "shapes", "gpu_ns", "count", "flops_per_s", "roof_pct"]
-        ].itertuples(index=False)
-    ]
 
 
 def _title(shown: pd.DataFrame) -> str:

@@ -230,7 +230,9 @@ _FINDINGS: Final = ("skip", "warning", "rerecord")
 def graphs_view(trace: Trace) -> GraphsView:
     """Return the view model of ``trace.graphs``."""
     rows = list(clean_records(trace.graphs, raw=("detail", "advice", "change", "path")))
-    hues = _hues(rows)
+    # The number of each function's hue, in order of appearance.
+    ids = dict.fromkeys(int(row["function_id"]) for row in rows if row["kind"] in ("function", "recording"))
+    hues = {number: position % NUM_HUES for position, number in enumerate(ids)}
     recorded = [row for row in rows if row["kind"] == "recording" and row["node"] is not None]
     recordings = {row["node"]: _recording(row, hues) for row in reversed(recorded[:MAX_NODES])}
     ordered = dict(sorted(recordings.items()))
@@ -251,12 +253,6 @@ def graphs_view(trace: Trace) -> GraphsView:
 def _importance(found: FindingView) -> tuple[int, int, int]:
     """Return the sort key of a finding: the most severe and what gains the most first."""
     return _FINDINGS.index(found.kind), -found.num_launches, -found.count
-
-
-def _hues(rows: Iterable[dict[str, Any]]) -> Mapping[int, int]:
-    """Return the number of each function's hue, in order of appearance."""
-    ids = dict.fromkeys(int(row["function_id"]) for row in rows if row["kind"] in ("function", "recording"))
-    return {number: position % NUM_HUES for position, number in enumerate(ids)}
 
 
 def _parents(rows: Iterable[dict[str, Any]], recordings: Mapping[int, Recording]) -> dict[int, int]:
@@ -415,8 +411,15 @@ def chains(view: GraphsView) -> tuple[Chain, ...]:
     below: dict[int, list[int]] = {}
     for child, parent in view.parents.items():
         below.setdefault(parent, []).append(child)
-    order = _downwards(view, below)
-    weights = _weights(view, order)
+    # All recordings' numbers, each after its parent.
+    order = [node for node in view.recordings if node not in view.parents]
+    for node in order:  # grows during the loop
+        order.extend(below.get(node, ()))
+    # Replays in the subtree of each recording, plus one per recording, so that no weight is zero.
+    weights = {node: view.recordings[node].num_replays + 1 for node in order}
+    for node in reversed(order):
+        if (above := view.parents.get(node)) is not None:
+            weights[above] += weights[node]
     rank = _Ranks(view.recordings, weights)
     made: dict[int, Chain] = {}
     for node in reversed(order):  # successors before their predecessors
@@ -429,23 +432,6 @@ def _chain(recording: Recording, successors: Sequence[int], made: dict[int, Chai
     branches = tuple(made.pop(node) for node in successors[1:])
     rest = made.pop(successors[0]).stops if successors else ()
     return Chain((Stop(recording, branches), *rest))
-
-
-def _downwards(view: GraphsView, below: Mapping[int, list[int]]) -> list[int]:
-    """Return all recordings' numbers, each after its parent."""
-    order = [node for node in view.recordings if node not in view.parents]
-    for node in order:  # grows during the loop
-        order.extend(below.get(node, ()))
-    return order
-
-
-def _weights(view: GraphsView, order: Sequence[int]) -> dict[int, int]:
-    """Replays in the subtree of each recording, plus one per recording, so that no weight is zero."""
-    weights = {node: view.recordings[node].num_replays + 1 for node in order}
-    for node in reversed(order):
-        if (parent := view.parents.get(node)) is not None:
-            weights[parent] += weights[node]
-    return weights
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.analysis.graph_nodes import GraphNodes
+from cudalens.analysis.graphs import GraphNodes
 from cudalens.views.sections.clean_text import clean
 from cudalens.views.sections.markup import element
 from cudalens.views.sections.model import Block, Column, Note, Picture, Row, Section, Table, Text
@@ -44,7 +44,7 @@ class ShownNodes(Shown):
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A row per node (`cudalens.analysis.graph_nodes.GraphNodes`)."""
+        """A row per node (`cudalens.analysis.graphs.GraphNodes`)."""
         return self.nodes.frame
 
     @property

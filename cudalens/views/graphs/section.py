@@ -20,7 +20,6 @@ from cudalens.views.graphs.model import (
     Chain,
     ChainItem,
     FindingView,
-    Fold,
     FunctionView,
     GraphsView,
     PieceView,
@@ -283,7 +282,16 @@ class Rows:
             f"cg-n{stop.recording.node}": True,
         }
         class_ = " ".join(["cg-stop", *(kind for kind, holds in kinds.items() if holds)])
-        return element("li", row, self._split(stop.recording), self._branches(stop), class_=class_)
+        split = self._split(stop.recording)
+        shown, fold = model.split_branches(stop.branches)
+        items = [element("li", self.chain(branch), class_="cg-branch") for branch in shown]
+        if fold:
+            folded_branches = (element("li", self.chain(branch), class_="cg-branch") for branch in fold.chains)
+            inner = element("ul", *folded_branches, class_="cg-branches")
+            folded = element("details", element("summary", f"⋮ {fold.label()}"), inner, class_="cg-fold")
+            items.append(element("li", folded, class_="cg-branch is-folded"))
+        branches = element("ul", *items, class_="cg-branches") if items else None
+        return element("li", row, split, branches, class_=class_)
 
     def _split(self, recording: Recording) -> Node | None:
         """Return the pieces of a recording with what each break costs; None if it is one graph, or near the limit."""
@@ -297,18 +305,6 @@ class Rows:
             return None
         self._room -= size
         return shown
-
-    def _branches(self, stop: Stop) -> Node | None:
-        shown, fold = model.split_branches(stop.branches)
-        items = [element("li", self.chain(branch), class_="cg-branch") for branch in shown]
-        if fold:
-            items.append(element("li", self._folded_branches(fold), class_="cg-branch is-folded"))
-        return element("ul", *items, class_="cg-branches") if items else None
-
-    def _folded_branches(self, fold: Fold) -> Node:
-        branches = (element("li", self.chain(branch), class_="cg-branch") for branch in fold.chains)
-        inner = element("ul", *branches, class_="cg-branches")
-        return element("details", element("summary", f"⋮ {fold.label()}"), inner, class_="cg-fold")
 
     def _row(self, recording: Recording) -> Node | None:
         """Return a row that opens to its details; without details, or None, if the size limit is reached."""

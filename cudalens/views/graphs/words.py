@@ -70,7 +70,13 @@ def failed_words(failed: FailedCheck | Recording) -> str:
 def _graphs(result: GraphsSummary, *, is_modelled: bool) -> str:
     if not result.num_graphs:
         return _nothing(result)
-    parts = [units.plural(result.num_graphs, "graph"), _replayed(result)]
+    if not result.num_replays:
+        replayed = "none replayed yet"
+    elif result.replayed_pct is None:
+        replayed = f"replayed {units.times(result.num_replays)}"
+    else:
+        replayed = f"replayed {units.count(result.num_replays)} of {units.plural(result.num_calls, 'call')}"
+    parts = [units.plural(result.num_graphs, "graph"), replayed]
     if result.num_replays:
         parts += _gain(result, is_modelled=is_modelled)
     if result.pool_bytes is not None:
@@ -86,14 +92,6 @@ def _nothing(result: GraphsSummary) -> str:
     if result.num_functions and not result.num_calls:
         return "no graph recorded: nothing has been called yet"
     return f"no graph recorded in {units.plural(result.num_calls, 'call')}" if result.num_calls else "no graph recorded"
-
-
-def _replayed(result: GraphsSummary) -> str:
-    if not result.num_replays:
-        return "none replayed yet"
-    if result.replayed_pct is None:
-        return f"replayed {units.times(result.num_replays)}"
-    return f"replayed {units.count(result.num_replays)} of {units.plural(result.num_calls, 'call')}"
 
 
 def _gain(result: GraphsSummary, *, is_modelled: bool) -> list[str]:

@@ -264,19 +264,17 @@ class MemoryDiff(Shown):
             yield Picture(bar_svg([(float(total.get(key, 0)), color) for key, _, color in PARTS], line, most))
             yield Note(line, "line")
 
-    def _heads(self) -> tuple[str, str]:
-        """Headings of the columns of both: their names, unless these are wide."""
-        names = _names(self.before, self.after)
-        return names if max(map(len, names)) <= _HEAD_CHARS else ("before", "after")
-
     def _changes(self) -> Block:
         found = self.frame[(self.frame["delta_bytes"] != 0).to_numpy() | (self.frame["delta_blocks"] != 0).to_numpy()]
         if found.empty:
             return Note("Nothing differs.")
+        # The columns of both have their names, unless these are wide.
+        names = _names(self.before, self.after)
+        heads = names if max(map(len, names)) <= _HEAD_CHARS else ("before", "after")
         columns = (
             Column(self.by.replace("_", " "), text_width=_NAME_WIDTH, html_width=96),
             Column("", text_width=0),
-            *(Column(title, align="right") for title in ("change", "blocks", *self._heads())),
+            *(Column(title, align="right") for title in ("change", "blocks", *heads)),
         )
         most = int(found["delta_bytes"].abs().max()) or 1
         rows = [_row(row, self.by, most) for row in found.head(_MAX_ROWS).to_dict("records")]
@@ -332,13 +330,12 @@ def _row(row: dict[Any, Any], by: str, most: int) -> Row:
     change = signed_size(delta)
     bar = signed_bar(change, delta / most, GROWN if delta > 0 else SHRUNK)
     sides = (units.size(int(row[f"{side}_bytes"])) for side in ("before", "after"))
-    return Row((_key_cell(row[by], by), bar, change, f"{int(row['delta_blocks']):+,}", *sides))
-
-
-def _key_cell(key: Any, by: str) -> Cell:
-    """Return a key of the diff; for a call stack its line of the program, with the whole stack as a tooltip."""
+    key = row[by]
+    cell: Cell = key
     if by == "holder":
-        return holder_words(key)
-    if not isinstance(key, str):
-        return "not recorded" if pd.isna(key) else str(key)
-    return Text(label_of_text(key), full=key) if by == "stack" else key
+        cell = holder_words(key)
+    elif not isinstance(key, str):
+        cell = "not recorded" if pd.isna(key) else str(key)
+    elif by == "stack":  # its line of the program, with the whole stack as a tooltip
+        cell = Text(label_of_text(key), full=key)
+    return Row((cell, bar, change, f"{int(row['delta_blocks']):+,}", *sides))

@@ -239,15 +239,11 @@ def races_verdict(trace: Trace) -> str:
         return "" if races.empty and judged is None else _clean_verdict(races, judged)
     num_seen = int(shown["count"].sum())
     seen = f", seen {units.times(num_seen)}" if num_seen > len(shown) else ""
-    parts = [f"{units.plural(len(shown), 'race')}{seen}{_by_value(shown)}", *_caveats(judged)]
+    verdicts = shown["value_verdict"].dropna()  # where other orders were tried
+    by_value = f", {units.count(int((verdicts == 'confirmed').sum()))} confirmed by value" if len(verdicts) else ""
+    parts = [f"{units.plural(len(shown), 'race')}{seen}{by_value}", *_caveats(judged)]
     num_suppressed = len(races) - len(shown)
     return "; ".join([*parts, *([f"{units.count(num_suppressed)} more suppressed"] if num_suppressed else [])])
-
-
-def _by_value(races: pd.DataFrame) -> str:
-    """How many races change values, where other orders were tried."""
-    verdicts = races["value_verdict"].dropna()
-    return f", {units.count(int((verdicts == 'confirmed').sum()))} confirmed by value" if len(verdicts) else ""
 
 
 def _clean_verdict(races: pd.DataFrame, judged: Judged | None) -> str:

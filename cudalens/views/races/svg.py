@@ -149,7 +149,10 @@ def _lanes(race: RaceView) -> tuple[list[str], int]:
 
 def _slots(race: RaceView, lanes: list[str]) -> list[_Slot]:
     steps = [step for step in race.between or () if step.stream in lanes or step.act == _LEFT_OUT]
-    middle = _shortened(_merged(steps, lanes))
+    middle = _merged(steps, lanes)
+    if len(middle) > _MAX_SLOTS:  # the first and the last slots, and between them one with the number of the others
+        half = _MAX_SLOTS // 2
+        middle = [*middle[:half], _gap(middle[half].lane, len(middle) - 2 * half), *middle[-half:]]
     return [_access_slot(race.first, lanes), *middle, _access_slot(race.second, lanes)]
 
 
@@ -188,14 +191,6 @@ def _slot(step: Step, lane: int) -> _Slot:
 
 def _gap(lane: int, count: int) -> _Slot:
     return _Slot(lane, "launch", f"… {units.count(count)} more", "")
-
-
-def _shortened(slots: list[_Slot]) -> list[_Slot]:
-    """At most `_MAX_SLOTS`: the first and the last slots, and a slot with the number of the others between them."""
-    if len(slots) <= _MAX_SLOTS:
-        return slots
-    half = _MAX_SLOTS // 2
-    return [*slots[:half], _gap(slots[half].lane, len(slots) - 2 * half), *slots[-half:]]
 
 
 def _edges(slots: list[_Slot], gutter: float) -> list[float]:

@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Final
 
 from cudalens.analysis import units
-from cudalens.frames.exploration import Exploration, RaceVerdict, Shown, columns_of_race
+from cudalens.frames.exploration import Exploration, RaceVerdict, columns_of_race
 from cudalens.views.races.model import DifferenceView, RaceView, ScheduleView, TaskView, ValueView, value_view
 from cudalens.views.sections.markup import Node, element, svg
 from cudalens.views.sections.model import Block, Column, Custom, Items, Note, Row, Section, Table, Text
@@ -204,7 +204,9 @@ def exploration_html(exploration: Exploration) -> str:
     """The result of trying other orders, as HTML with its style sheet."""
     confirmed = [race.race for race in exploration.confirmed]
     blocks: list[Block] = [_race(race, exploration, _cells_of(confirmed, race)) for race in exploration.races]
-    blocks += [_unreported(shown) for shown in exploration.others]
+    for other in exploration.others:
+        title = f"Values differ in schedule {other.seed} without a reported race:"
+        blocks.append(Items(tuple(str(difference) for difference in other.differences), title))
     compared = f"Compared: {', '.join(exploration.outputs)}." if exploration.outputs else ""
     blocks += [Note(note) for note in (compared, *exploration.notes) if note]
     shown = Section("races", "cl-race", verdict=exploration.verdict, blocks=tuple(blocks))
@@ -227,11 +229,6 @@ def _race(race: RaceVerdict, exploration: Exploration, cells: int) -> Section:
     body = Section("race", "cl-race", blocks=(Note(race.text, "what"), values))
     title, is_open = f"Race {race.race + 1}", value.verdict == "confirmed"
     return Section("race-fold", "cl-race", title=title, facts=facts, blocks=(body,), is_open=is_open)
-
-
-def _unreported(shown: Shown) -> Items:
-    title = f"Values differ in schedule {shown.seed} without a reported race:"
-    return Items(tuple(str(difference) for difference in shown.differences), title)
 
 
 RED: Final = "#e5484d"

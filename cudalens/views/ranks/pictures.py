@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -145,7 +145,9 @@ def bandwidth_scatter(ranks: Ranks) -> Node | None:
         place = {"cx": f"{_x(x, low, high):.1f}", "cy": f"{206 - 196 * y / top:.1f}", "r": 3}
         color = colors[kinds.index(kind) % len(colors)]
         nodes.append(element("circle", element("title", words), fill=color, fill_opacity=".55", **place))
-    nodes.append(_medians(size, speed, low, high, top))
+    each = pd.Series(speed).groupby(np.round(size, 2)).median()
+    points = " ".join(f"{_x(float(x), low, high):.1f},{206 - 196 * y / top:.1f}" for x, y in each.items())
+    nodes.append(element("polyline", points=points, fill="none", stroke="currentColor", stroke_opacity=".5"))
     nodes += [
         _curve(part, low, high, top, colors[kinds.index(kind) % len(colors)])
         for (kind, _), part in curves.groupby(["kind", "group_size"], observed=True)
@@ -179,12 +181,6 @@ def _curve(part: pd.DataFrame, low: float, high: float, top: float, color: str) 
     pairs = zip(size[inside], speed[inside], strict=True)
     points = " ".join(f"{_x(float(x), low, high):.1f},{206 - 196 * y / top:.1f}" for x, y in pairs)
     return element("polyline", points=points, fill="none", stroke=color, stroke_dasharray="5 3")
-
-
-def _medians(size: Any, speed: Any, low: float, high: float, top: float) -> Node:
-    each = pd.Series(speed).groupby(np.round(size, 2)).median()
-    points = " ".join(f"{_x(float(x), low, high):.1f},{206 - 196 * y / top:.1f}" for x, y in each.items())
-    return element("polyline", points=points, fill="none", stroke="currentColor", stroke_opacity=".5")
 
 
 def merged_timeline(ranks: Ranks, *, step: int | None = None, chosen: list[int] | None = None) -> Node | None:

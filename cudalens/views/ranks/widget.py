@@ -36,9 +36,9 @@ class _RanksView:
         self._ranks = ranks
         analysis = ranks.analysis
         steps = sorted(set(ranks.frames["stretches"]["step"].tolist()) - {-1})
-        self._step = ipywidgets.SelectionSlider(
-            options=steps or [0], value=_slowest(analysis.steps, steps), description="step", style=_STYLE
-        )
+        times = analysis.steps[analysis.steps["step"].isin(steps)].groupby("step")["step_ns"].max()
+        slowest = int(times.idxmax()) if len(times) else (steps or [0])[0]
+        self._step = ipywidgets.SelectionSlider(options=steps or [0], value=slowest, description="step", style=_STYLE)
         self._chosen = ipywidgets.SelectMultiple(
             options=list(ranks),
             value=pictures.interesting(ranks),
@@ -80,11 +80,6 @@ class _RanksView:
 def _html(found: Iterable[Section]) -> str:
     """Without the style sheet, which the summary has."""
     return "".join(to_html(Section("ranks", "cr", blocks=(one,))) for one in found)
-
-
-def _slowest(steps: pd.DataFrame, known: list[int]) -> int:
-    times = steps[steps["step"].isin(known)].groupby("step")["step_ns"].max()
-    return int(times.idxmax()) if len(times) else (known or [0])[0]
 
 
 def collectives(found: pd.DataFrame) -> list[tuple[str, int]]:

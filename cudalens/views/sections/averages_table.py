@@ -144,9 +144,28 @@ def _columns(
         ("Name" if key == "name" else key, shown[key], widths.name if key == "name" else widths.other) for key in keys
     ]
     columns = [_texts(*text) for text in texts]
-    columns += _numbers(_host_times(shown, int(averages["self_ns"][~is_device].sum()), in_unit))
+    whole = int(averages["self_ns"][~is_device].sum())
+    on_host = ~shown["is_device"]
+    self_ns, total = shown["self_ns"].where(on_host, 0), shown["total_ns"].where(on_host, 0)
+    columns += _numbers(
+        {
+            "Self CPU %": (_share(ns, whole) for ns in self_ns),
+            "Self CPU": map(in_unit, self_ns),
+            "CPU total %": (_share(ns, whole) for ns in total),
+            "CPU total": map(in_unit, total),
+            "CPU time avg": map(in_unit, total / shown["count"]),
+        }
+    )
     if is_device.any():
-        columns += _numbers(_device_times(shown, int(averages["self_device_ns"][is_device].sum()), in_unit))
+        whole_device = int(averages["self_device_ns"][is_device].sum())
+        columns += _numbers(
+            {
+                "Self device": map(in_unit, shown["self_device_ns"]),
+                "Self device %": (_share(ns, whole_device) for ns in shown["self_device_ns"]),
+                "Device total": map(in_unit, shown["device_total_ns"]),
+                "Device time avg": map(in_unit, shown["device_total_ns"] / shown["count"]),
+            }
+        )
     for side, head in (("host", "CPU Mem"), ("device", "Device Mem")):
         if averages[f"{side}_memory_bytes"].fillna(0).any():
             found = (shown[f"{prefix}{side}_memory_bytes"] for prefix in ("", "self_"))
@@ -156,27 +175,6 @@ def _columns(
         flops = ("--" if pd.isna(number) else f"{int(number):,}" for number in shown["flops"])
         columns += _numbers({"Total FLOPs": flops})
     return [*columns, _texts("Source", shown["place"], widths.source)] if averages["place"].notna().any() else columns
-
-
-def _host_times(shown: pd.DataFrame, whole: int, in_unit: _Format) -> dict[str, Iterable[str]]:
-    on_host = ~shown["is_device"]
-    self_ns, total = shown["self_ns"].where(on_host, 0), shown["total_ns"].where(on_host, 0)
-    return {
-        "Self CPU %": (_share(ns, whole) for ns in self_ns),
-        "Self CPU": map(in_unit, self_ns),
-        "CPU total %": (_share(ns, whole) for ns in total),
-        "CPU total": map(in_unit, total),
-        "CPU time avg": map(in_unit, total / shown["count"]),
-    }
-
-
-def _device_times(shown: pd.DataFrame, whole: int, in_unit: _Format) -> dict[str, Iterable[str]]:
-    return {
-        "Self device": map(in_unit, shown["self_device_ns"]),
-        "Self device %": (_share(ns, whole) for ns in shown["self_device_ns"]),
-        "Device total": map(in_unit, shown["device_total_ns"]),
-        "Device time avg": map(in_unit, shown["device_total_ns"] / shown["count"]),
-    }
 
 
 def _numbers(texts: dict[str, Iterable[str]]) -> list[tuple[Column, list[str]]]:

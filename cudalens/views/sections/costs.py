@@ -84,39 +84,34 @@ def lines_section(trace: Trace) -> Section | None:
     if costs.empty:
         return None
     largest = int(max(costs["device_ns"].max(), 1)) if costs["num_works"].any() else int(max(costs["host_ns"].max(), 1))
-    rows = [_line_row(row, largest) for row in costs[:_MAX_LINES].to_dict("records")]
+    rows = []
+    for row in costs[:_MAX_LINES].to_dict("records"):
+        device, host, num = (int(row[name]) for name in ("device_ns", "host_ns", "num_works"))
+        share = (device if num or not host else host) / largest
+        time = f" {units.duration(device)} ({units.percent(row['device_pct'])})" if num else " -"
+        count = units.count(num) if num else "-"
+        rows.append(Row((_place(row), (bar("", min(share, 1.0)), time), count, units.duration(host))))
     # Files of torch's profiler name functions alone.
     has_lines = bool(costs["place"].str.contains(r":\d+$").any())
     word = "line" if has_lines else "function"
     columns = (Column(word, "line", text_width=60), *_LINE_COLUMNS)
     table = Table(columns, rows, len(costs), _LINES_AS_TEXT, more=(word, ""), num_open=_LINES_AS_TEXT, is_stacked=True)
+    first = costs.iloc[0]  # In[3]:5 launched 340 kernels, 12.1 ms GPU (58 %)
+    place = units.short_place(first["place"])
+    if not first["num_works"]:
+        answer = f"{place} took {units.duration(int(first['host_ns']))} of CPU time itself"
+    else:
+        work = units.plural(int(first["num_works"]), "GPU operation")
+        gpu_time = units.duration(int(first["device_ns"]))
+        answer = f"{place} launched {work}, {gpu_time} GPU ({units.percent(first['device_pct'])})"
     return Section(
         "lines",
         "cl-line",
         title="Lines of code" if has_lines else "Functions",
-        facts=_lines_answer(costs.iloc[0]),
+        facts=answer,
         blocks=(table, Note(_LEGEND, is_in_text=False)),
         is_open=True,
     )
-
-
-def _lines_answer(first: Any) -> str:
-    """``In[3]:5 launched 340 kernels, 12.1 ms GPU (58 %)``."""
-    place = units.short_place(first["place"])
-    if not first["num_works"]:
-        return f"{place} took {units.duration(int(first['host_ns']))} of CPU time itself"
-    work = units.plural(int(first["num_works"]), "GPU operation")
-    return (
-        f"{place} launched {work}, {units.duration(int(first['device_ns']))} GPU ({units.percent(first['device_pct'])})"
-    )
-
-
-def _line_row(row: dict[Any, Any], largest: int) -> Row:
-    device, host, num = (int(row[name]) for name in ("device_ns", "host_ns", "num_works"))
-    share = (device if num or not host else host) / largest
-    time = f" {units.duration(device)} ({units.percent(row['device_pct'])})" if num else " -"
-    count = units.count(num) if num else "-"
-    return Row((_place(row), (bar("", min(share, 1.0)), time), count, units.duration(host)))
 
 
 def _place(row: dict[Any, Any]) -> Cell:
@@ -157,7 +152,15 @@ def modules_section(trace: Trace) -> Section | None:
         ("module", ""),
         is_stacked=True,
     )
-    return Section("modules", "cl-module", title="Modules", facts=_modules_answer(tree), blocks=(table,), is_open=False)
+    leaves = tree[~tree.index.isin(tree["parent"].dropna().astype(int))]
+    time_column, side = ("device_ns", "GPU") if leaves["device_ns"].any() else ("host_ns", "CPU")
+    first = leaves.loc[leaves[time_column].idxmax()]
+    parts = [f"most {side} time in {clean(first['path'], 60)} ({units.duration(int(first[time_column]))})"]
+    if tree["peak_bytes"].any():
+        most = leaves.loc[leaves["peak_bytes"].idxmax()]
+        parts.append(f"most memory at the peak: {clean(most['path'], 60)} ({units.size(int(most['peak_bytes']))})")
+    answer = "; ".join(parts)
+    return Section("modules", "cl-module", title="Modules", facts=answer, blocks=(table,), is_open=False)
 
 
 def _columns(tree: pd.DataFrame) -> list[tuple[Column, str]]:
@@ -172,17 +175,6 @@ def _columns(tree: pd.DataFrame) -> list[tuple[Column, str]]:
         (Column("FLOP/s", "rate", "right"), "flops_per_s"),
     ]
     return [(column, name) for column, name in known if name == "name" or (tree[name].fillna(0) > 0).any()]
-
-
-def _modules_answer(tree: pd.DataFrame) -> str:
-    leaves = tree[~tree.index.isin(tree["parent"].dropna().astype(int))]
-    column, side = ("device_ns", "GPU") if leaves["device_ns"].any() else ("host_ns", "CPU")
-    first = leaves.loc[leaves[column].idxmax()]
-    parts = [f"most {side} time in {clean(first['path'], 60)} ({units.duration(int(first[column]))})"]
-    if tree["peak_bytes"].any():
-        most = leaves.loc[leaves["peak_bytes"].idxmax()]
-        parts.append(f"most memory at the peak: {clean(most['path'], 60)} ({units.size(int(most['peak_bytes']))})")
-    return "; ".join(parts)
 
 
 def _cell(row: dict[Any, Any], name: str, largest: int) -> Cell:
@@ -225,34 +217,27 @@ def steps_section(trace: Trace) -> Section | None:
         return None
     largest = max(int(steps["dur_ns"].max()), 1)
     shown = steps[:_MAX_STEPS]
-    rows = [_step_row(row, largest) for row in shown.to_dict("records")]
+    rows = []
+    for row in shown.to_dict("records"):
+        number: Cell = units.count(int(row["step"]))
+        if row["is_outlier"]:
+            number = (f"{number} ", Text("outlier", "strong"))
+        extra = int(row["extra_ns"])
+        sign = "-" if extra < 0 else "+"
+        time = bar("", int(row["dur_ns"]) / largest), f" {units.duration(int(row['dur_ns']))}"
+        cells = (
+            units.duration(int(row["device_ns"])),
+            units.duration(int(row["host_ns"])),
+            units.count(int(row["num_works"])),
+        )
+        rows.append(Row((number, time, f"{sign}{units.duration(abs(extra))}", *cells), event=int(row["row"])))
     table = Table(_STEP_COLUMNS, rows, len(steps), _STEPS_AS_TEXT, _OPEN_STEPS, ("step", ""), is_stacked=True)
     odd = bool(steps["is_outlier"].any())
-    return Section(
-        "steps", "cl-step", title="Steps", facts=_steps_answer(steps), blocks=(table,), is_open=False, is_in_text=odd
-    )
-
-
-def _steps_answer(steps: pd.DataFrame) -> str:
     median = f"{units.plural(len(steps), 'step')}, median {units.duration(int(steps['dur_ns'].median()))}"
-    odd = steps[steps["is_outlier"]]
-    if odd.empty:
-        return median
-    worst = odd.loc[odd["extra_ns"].idxmax()]
-    more = "" if len(odd) == 1 else f" and {len(odd) - 1} more"
-    return f"{median}; step {worst['step']}{more} took {units.duration(int(worst['extra_ns']))} longer"
-
-
-def _step_row(row: dict[Any, Any], largest: int) -> Row:
-    number: Cell = units.count(int(row["step"]))
-    if row["is_outlier"]:
-        number = (f"{number} ", Text("outlier", "strong"))
-    extra = int(row["extra_ns"])
-    sign = "-" if extra < 0 else "+"
-    time = bar("", int(row["dur_ns"]) / largest), f" {units.duration(int(row['dur_ns']))}"
-    cells = (
-        units.duration(int(row["device_ns"])),
-        units.duration(int(row["host_ns"])),
-        units.count(int(row["num_works"])),
-    )
-    return Row((number, time, f"{sign}{units.duration(abs(extra))}", *cells), event=int(row["row"]))
+    outliers = steps[steps["is_outlier"]]
+    answer = median
+    if len(outliers):
+        worst = outliers.loc[outliers["extra_ns"].idxmax()]
+        more = "" if len(outliers) == 1 else f" and {len(outliers) - 1} more"
+        answer = f"{median}; step {worst['step']}{more} took {units.duration(int(worst['extra_ns']))} longer"
+    return Section("steps", "cl-step", title="Steps", facts=answer, blocks=(table,), is_open=False, is_in_text=odd)

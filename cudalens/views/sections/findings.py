@@ -87,7 +87,9 @@ def _row(found: Finding, largest_ns: int) -> Row:
     if found.rank is not None:
         what.append(f" on rank {found.rank}")
     what += [Text(f" ({_SURENESS[found.confidence]})", "muted"), Text(found.what, "paragraph")]
-    return Row((_cost(found, largest_ns), tuple(what), _with_code(found.advice)), found.rows[0] if found.rows else None)
+    parts = _CODE.split(found.advice)
+    advice = tuple(Text(part, "code") if number % 2 else part for number, part in enumerate(parts) if part)
+    return Row((_cost(found, largest_ns), tuple(what), advice), found.rows[0] if found.rows else None)
 
 
 def _cost(found: Finding, largest_ns: int) -> Cell:
@@ -95,9 +97,3 @@ def _cost(found: Finding, largest_ns: int) -> Cell:
         return "-"
     cost = units.duration(found.gain_ns)
     return bar("", found.gain_ns / largest_ns), f"{cost} ", Text(f"({units.percent(found.share_pct)})", "muted")
-
-
-def _with_code(advice: str) -> Cell:
-    """Advice with what is to be typed as code."""
-    parts = _CODE.split(advice)
-    return tuple(Text(part, "code") if number % 2 else part for number, part in enumerate(parts) if part)

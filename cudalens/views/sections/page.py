@@ -8,8 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.cached import once_per_trace
-from cudalens.analysis.failures import attempt
+from cudalens.analysis.cached import attempt, once_per_trace
 from cudalens.analysis.time.call_tree import call_tree
 from cudalens.analysis.time.keys import step_names
 from cudalens.frames import Trace

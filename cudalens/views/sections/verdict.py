@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from cudalens.analysis import Summary, units
+from cudalens.analysis.cached import attempt, failures
 from cudalens.analysis.facts import missing_work, names_in_short, outside_times, summarize
-from cudalens.analysis.failures import attempt, failures
 from cudalens.analysis.findings import MIN_WALL_NS
 from cudalens.analysis.findings.window_rules import NOTHING, OutsideTime
 from cudalens.frames import RunInfo, Trace

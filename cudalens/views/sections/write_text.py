@@ -49,22 +49,17 @@ def aligned(columns: Sequence[model.Column], rows: Sequence[model.Row], *, has_h
 
 def _table_lines(columns: Sequence[model.Column], row: model.Row) -> Iterator[Sequence[str]]:
     """Yield the texts of a row that are in columns, line by line."""
-    cells = [
-        _cell_lines(cell, column.text_width)
-        for column, cell in zip(columns, row.cells, strict=True)
-        if column.text_width and not column.is_below
-    ]
+    cells = []
+    for column, cell in zip(columns, row.cells, strict=True):
+        if column.text_width and not column.is_below:
+            lines = [""]
+            for part in parts_of(cell):
+                if isinstance(part, model.Text) and part.style == "line":
+                    lines.append(part.text)
+                elif not _is_paragraph(part):
+                    lines[-1] += _text(part)
+            cells.append([units.shorten(line, column.text_width) for line in lines if line] or [""])
     yield from zip_longest(*cells, fillvalue="")
-
-
-def _cell_lines(cell: model.Cell, width: int) -> list[str]:
-    lines = [""]
-    for part in parts_of(cell):
-        if isinstance(part, model.Text) and part.style == "line":
-            lines.append(part.text)
-        elif not _is_paragraph(part):
-            lines[-1] += _text(part)
-    return [units.shorten(line, width) for line in lines if line] or [""]
 
 
 def _lines(section: model.Section) -> Iterator[str]:

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from cudalens.analysis import units
 from cudalens.analysis.facts import wait_groups
 from cudalens.frames import Trace
-from cudalens.frames.build import GPU_ACTIVITIES
+from cudalens.frames.build import GPU_ACTIVITIES, MAX_NOTE, marks_frame
 from cudalens.frames.column_arrays import integers, is_category
-from cudalens.frames.counters import MAX_NOTE, marks_frame
 from cudalens.views.sections.clean_text import clean
 from cudalens.views.sections.waits import MAX_ROWS
 from cudalens.views.timeline.payload_codec import EXACT, clipped_times, lane_table
@@ -154,7 +153,12 @@ def sync_marks(trace: Trace) -> list[dict[str, Any]]:
     rows = waits["event"].to_numpy(dtype=np.int64)
     _, start, dur, _ = clipped_times(events)
     lane, _ = lane_table(events)
-    table = zip(rows.tolist(), _groups(trace, waits), _titles(waits), strict=True)
+    columns = (waits[name].astype(object) for name in ("kind", "expression", "dur"))
+    titles = [
+        units.shorten(f"wait: {kind if pd.isna(expression) else expression} ({units.duration(dur)})", 200)
+        for kind, expression, dur in zip(*columns, strict=True)
+    ]
+    table = zip(rows.tolist(), _groups(trace, waits), titles, strict=True)
     return [
         {"group": group, "title": title, "at": int(start[row]), "lane": int(lane[row]), "dur": int(dur[row])}
         for row, group, title in table
@@ -171,14 +175,6 @@ def _groups(trace: Trace, waits: pd.DataFrame) -> list[int]:
     plain = waits[names].astype(object)
     keys = plain.where(plain.notna(), None).itertuples(index=False)
     return [known.get(tuple(key), -1) for key in keys]
-
-
-def _titles(waits: pd.DataFrame) -> list[str]:
-    columns = (waits[name].astype(object) for name in ("kind", "expression", "dur"))
-    return [
-        units.shorten(f"wait: {kind if pd.isna(expression) else expression} ({units.duration(dur)})", 200)
-        for kind, expression, dur in zip(*columns, strict=True)
-    ]
 
 
 # The selection in the last live widget of a Trace, as rows of its events.

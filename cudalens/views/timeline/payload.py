@@ -357,10 +357,7 @@ def _dictionary(column: pd.Series, order: Ints) -> tuple[Ints, list[Any]]:
     else:
         codes, uniques = pd.factorize(column.array.take(order), use_na_sentinel=False)
         values = [None if pd.isna(v) else v for v in uniques]
-    return _without_missing(codes.astype(np.int64), values)
-
-
-def _without_missing(codes: Ints, values: list[Any]) -> tuple[Ints, list[Any]]:
+    codes = codes.astype(np.int64)
     place = np.cumsum([v is not None for v in values]) - 1
     place[[k for k, v in enumerate(values) if v is None]] = -1
     return place[codes] if len(codes) else codes, [v for v in values if v is not None]

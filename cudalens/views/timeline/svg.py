@@ -62,7 +62,9 @@ def timeline_svg(trace: Trace, max_runs: int = MAX_RUNS) -> Node | None:
     _, start, dur, _ = clipped_times(events)
     span = max(int((start + dur).max()), 1)
     lane, table = lane_table(events)
-    depth = _row_depth(events, lane, len(table))
+    # Row of each event in its lane: its depth, with the frames that enclose the lane in one row; shape (n,).
+    folded = np.maximum(num_enclosing(events, lane, len(table)) - 1, 0)
+    depth = np.clip(events["depth"].to_numpy().astype(np.int64) - folded[lane], 0, _MAX_DEPTH - 1)
     layout = _layout(lane, table, depth, events["is_instant"].to_numpy())
     shown = np.flatnonzero((lane < len(layout.lanes)) & (dur > 0))
     first_row = np.array([first for first, _, _ in layout.lanes], np.int64)
@@ -87,13 +89,6 @@ def timeline_svg(trace: Trace, max_runs: int = MAX_RUNS) -> Node | None:
     if layout.num_hidden:
         nodes.append(text(f"and {units.plural(layout.num_hidden, 'lane')} more", 0, height - 4, opacity=".7"))
     return chart(height, f"{title} ({badge})" if badge else title, *nodes)
-
-
-def _row_depth(events: pd.DataFrame, lane: NDArray[np.int64], num_lanes: int) -> NDArray[np.int64]:
-    """Row of each event in its lane: its depth, with the frames that enclose the lane in one row; shape (n,)."""
-    folded = np.maximum(num_enclosing(events, lane, num_lanes) - 1, 0)
-    depth = events["depth"].to_numpy().astype(np.int64) - folded[lane]
-    return np.clip(depth, 0, _MAX_DEPTH - 1)
 
 
 def _layout(lane: NDArray[np.int64], table: list[dict[str, Any]], depth: Any, instant: NDArray[np.bool_]) -> _Layout:

@@ -14,7 +14,7 @@ from support.budget import examples
 import cudalens
 from cudalens.analysis import critical_path, findings, idle_ledger
 from cudalens.analysis.findings import MIN_WALL_NS, TraceArrays
-from cudalens.analysis.findings.claims import idle_by_cause
+from cudalens.analysis.findings.finding import idle_by_cause
 from cudalens.analysis.summary import wall_ns
 from cudalens.analysis.time.groups import length
 from cudalens.analysis.time.overlap import device_time

@@ -7,7 +7,7 @@ from findings_worlds import MS, US, World
 
 from cudalens.analysis import findings
 from cudalens.frames import Ranks, build_memory
-from cudalens.frames.counters import metrics_frame
+from cudalens.frames.build import metrics_frame
 from cudalens.frames.info import Threads
 
 TOTAL = 40 << 30  # of the device of `World`

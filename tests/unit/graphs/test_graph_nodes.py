@@ -9,7 +9,7 @@ import torch
 
 import cudalens
 from cudalens import virtual
-from cudalens.analysis.graph_nodes import nodes_of_rows
+from cudalens.analysis.graphs import nodes_of_rows
 from cudalens.errors import GraphError
 from cudalens.graphs import GraphManager
 

@@ -7,9 +7,10 @@ from html.parser import HTMLParser
 import pytest
 from sample_traces import HOSTILE, gpu_trace, hostile_trace, wide_trace
 
+import cudalens.report as html
 from cudalens.errors import OutputError
 from cudalens.frames import RunInfo, Trace
-from cudalens.report import html, to_html
+from cudalens.report import to_html
 from cudalens.views import assets
 from cudalens.views.timeline import payload
 

@@ -12,7 +12,7 @@ from sample_traces import T0, gpu_trace
 from test_payload import read
 
 from cudalens.frames import RunInfo, Trace
-from cudalens.frames.counters import metrics_frame
+from cudalens.frames.build import metrics_frame
 from cudalens.views import notebook
 from cudalens.views.sections.page import summary
 from cudalens.views.sections.verdict import details

@@ -9,7 +9,7 @@ import torch.distributed as dist
 import cudalens
 from cudalens.__main__ import main
 from cudalens.errors import VirtualDeviceError
-from cudalens.views.ranks.section import plan_section
+from cudalens.views.ranks.simulated import plan_section
 from cudalens.views.sections.unknown_values import UnknownValues
 
 SCRIPT = """

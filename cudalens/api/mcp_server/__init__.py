@@ -1,1 +1,0 @@
-"""The server of `cudalens mcp`: tools over the Model Context Protocol for programs that read traces."""

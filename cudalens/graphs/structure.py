@@ -7,6 +7,7 @@ program does, so dataclasses are taken apart here.
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -131,6 +132,18 @@ def classes_in(spec: Any) -> Iterator[type]:
     for record in spec.records if isinstance(spec, Structure) else ():
         yield record.kind
         yield from classes_in(record.spec)
+
+
+def keys_in(spec: Any) -> Iterator[Any]:
+    """The keys of the dicts in a structure: structures are equal if these are, and 1 == True."""
+    if isinstance(spec, Structure):
+        for record in spec.records:
+            yield from keys_in(record.spec)
+        spec = spec.spec
+    if issubclass(spec.type or object, dict):
+        yield from spec.context[1] if spec.type is defaultdict else spec.context
+    for part in spec.children() if hasattr(spec, "children") else spec.children_specs:  # the second before torch 2.10
+        yield from keys_in(part)
 
 
 def is_record(value: Any) -> bool:

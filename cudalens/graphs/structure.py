@@ -128,10 +128,23 @@ def containers_in(value: Any) -> Iterator[Any]:
 
 
 def classes_in(spec: Any) -> Iterator[type]:
-    """The classes of the dataclasses in a structure."""
-    for record in spec.records if isinstance(spec, Structure) else ():
-        yield record.kind
-        yield from classes_in(record.spec)
+    """The classes of the dataclasses and named tuples in a structure."""
+    if isinstance(spec, Structure):
+        for record in spec.records:
+            yield record.kind
+            yield from classes_in(record.spec)
+        spec = spec.spec
+    if spec is None:
+        return
+    if isinstance(spec.context, type):  # of a named tuple
+        yield spec.context
+    for part in _parts(spec):
+        yield from classes_in(part)
+
+
+def _parts(spec: Any) -> Any:
+    """The structures in one of torch's."""
+    return spec.children() if hasattr(spec, "children") else spec.children_specs  # the second before torch 2.10
 
 
 def keys_in(spec: Any) -> Iterator[Any]:
@@ -140,9 +153,9 @@ def keys_in(spec: Any) -> Iterator[Any]:
         for record in spec.records:
             yield from keys_in(record.spec)
         spec = spec.spec
-    if issubclass(spec.type or object, dict):
+    if isinstance(spec.type, type) and issubclass(spec.type, dict):  # the type of a named tuple is a function
         yield from spec.context[1] if spec.type is defaultdict else spec.context
-    for part in spec.children() if hasattr(spec, "children") else spec.children_specs:  # the second before torch 2.10
+    for part in _parts(spec):
         yield from keys_in(part)
 
 

@@ -7,7 +7,7 @@ import enum
 import warnings
 from collections.abc import Callable, Iterable
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -100,6 +100,34 @@ def equal_ranges_of_no_numbers(wrap: Wrap) -> Any:
 def keys_that_are_equal(wrap: Wrap) -> Any:
     given = [{1: 2.0}, {True: 2.0}, {1.0: 2.0}]
     return _in_turn(wrap, lambda x, d: x * len(type(next(iter(d))).__name__), given)
+
+
+class Batch(NamedTuple):
+    """An argument of several parts."""
+
+    x: torch.Tensor
+    options: dict[Any, float]
+
+
+@like_eager(Expected(replays=True))
+def keys_in_a_named_tuple_that_are_equal(wrap: Wrap) -> Any:
+    graphed = wrap(lambda batch: batch.x * len(type(next(iter(batch.options))).__name__))
+    return [graphed(Batch(values(), {key: 2.0})).tolist() for key in (1, True) for _ in range(4)]
+
+
+class ScaledBatch(NamedTuple("ScaledBatch", [("x", torch.Tensor)])):
+    """A named tuple whose class has an attribute."""
+
+    scale = 1.0
+
+
+@like_eager(Expected(replays=True))
+def an_attribute_of_the_class_of_a_named_tuple(wrap: Wrap) -> Any:
+    graphed, found = wrap(lambda batch: batch.x * batch.scale), []
+    for n in range(NUM_CALLS):
+        ScaledBatch.scale = 1.0 if n < 4 else 2.0
+        found.append(graphed(ScaledBatch(values())).tolist())
+    return found
 
 
 @like_eager(Expected(replays=True, reason=IDENTIFIED, words="'x', which is 'other'"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date, time
 from enum import Enum
-from numbers import Number
+from numbers import Number, Real
 from operator import is_
 from typing import Any, Final, cast
 
@@ -17,12 +18,15 @@ from cudalens.errors import GraphError
 from cudalens.graphs.guards.ambient import changed_setting, settings
 from cudalens.graphs.guards.tensor_forms import TensorForms
 from cudalens.graphs.liveness import PLAIN_TYPES
-from cudalens.graphs.structure import Structure, flatten_tree, is_size, labels_in, unflatten_tree
+from cudalens.graphs.structure import Structure, flatten_tree, is_size, keys_in, labels_in, unflatten_tree
 
 _PLAIN: Final = (torch.Tensor, int, float, bool, str, type(None))
 
 #: Modules whose classes compare by value and without code of the program.
 _OF_VALUES: Final = ("builtins", "torch", "datetime", "decimal", "fractions", "pathlib", "uuid")
+
+#: Modules whose numbers hold nothing besides their value.
+_OF_NUMBERS: Final = (*_OF_VALUES, "numpy")
 
 
 class Identity:
@@ -102,7 +106,8 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         leaves, spec = list(args), None
     else:
         leaves, spec = flatten_tree((args, kwargs))
-    key = ((spec, _repeated(leaves)), *modes(), *map(key_of, leaves))
+    keys = () if spec is None else tuple(map(_typed, keys_in(spec)))
+    key = ((spec, keys, _repeated(leaves)), *modes(), *map(key_of, leaves))
     hash(key)
     return Arguments(Leaves(leaves, None if spec is None else (args, kwargs)), spec, key)
 
@@ -183,16 +188,34 @@ def key_of(leaf: Any) -> Any:
         if leaf.layout is not torch.strided:
             return leaf.layout, leaf.dtype, leaf.device
         flags = leaf.requires_grad, leaf.is_conj(), leaf.is_neg()
-        return leaf.shape, leaf.stride(), leaf.dtype, leaf.device, *flags, bool(leaf.__dict__), has_hooks(leaf)
-    if isinstance(leaf, Number | Enum) or type(leaf).__module__ in _OF_VALUES or type(leaf).__hash__ is None:
-        return type(leaf), exact(leaf)
+        more = bool(leaf.__dict__), has_hooks(leaf), is_left_by_inference(leaf)
+        return leaf.shape, leaf.stride(), leaf.dtype, leaf.device, *flags, *more
+    module = type(leaf).__module__
+    is_number = isinstance(leaf, Number) and module in _OF_NUMBERS  # a class of the program may add attributes
+    if is_number or isinstance(leaf, Enum) or module in _OF_VALUES or type(leaf).__hash__ is None:
+        return _typed(leaf)
     return type(leaf), Identity(leaf)
 
 
+def is_left_by_inference(tensor: torch.Tensor) -> bool:
+    """Whether a tensor was made in inference mode, which is off now: autograd refuses to save it."""
+    return tensor.is_inference() and not torch.is_inference_mode_enabled()
+
+
 def exact(value: Any) -> Any:
-    """Something that is equal for equal values alone: for 0.0 and NaN their text, because 0.0 == -0.0."""
-    is_number = isinstance(value, Number) and not isinstance(value, int)
-    return repr(value) if is_number and (value == 0 or value != value) else value
+    """Something that is equal only for values without a difference, unlike 0.0 and -0.0, or one time in two zones."""
+    if isinstance(value, int | str):
+        return value
+    if isinstance(value, frozenset | tuple):
+        return tuple(map(_typed, value))
+    if isinstance(value, Number):
+        return value if isinstance(value, Real) and value == value and value != 0 else repr(value)
+    return repr(value) if isinstance(value, range | date | time) else value
+
+
+def _typed(value: Any) -> tuple[type, Any]:
+    """The same with its type: 1 == True."""
+    return type(value), exact(value)
 
 
 def differences(old: tuple[Any, ...], new: tuple[Any, ...], labels: Sequence[str]) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from cudalens.graphs import arguments
 from cudalens.graphs.functions import run_inside
 from cudalens.graphs.generators import generator_states
 from cudalens.graphs.guards.effects import Snapshot
-from cudalens.graphs.liveness import version_of
+from cudalens.graphs.liveness import set_versions, version_of
 from cudalens.graphs.node import Check, GraphNode
 from cudalens.graphs.outputs import AliasOfOutput, Fresh
 from cudalens.graphs.programs import without_hooks
@@ -82,7 +82,7 @@ class EagerCall:
         with torch.no_grad():
             for (_, tensor), value in zip(self._touched, before, strict=True):
                 tensor.copy_(value)
-        _set_versions(self._counted, versions)
+        set_versions(self._counted, versions)
         _store(self._stored, stored)
         generators.restore()
 
@@ -133,7 +133,7 @@ class EagerCall:
         with torch.no_grad():
             for (_, tensor), value in zip(self._touched, self._written, strict=True):
                 tensor.copy_(value)
-        _set_versions(self._counted, self._versions)
+        set_versions(self._counted, self._versions)
         _store(self._stored, self._made)
         self._generators.restore()
         return self.result
@@ -143,11 +143,6 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor without its history; the one inside of a tensor whose class calls operators itself."""
     wrapping = Wrapping.of(tensor)
     return tensor.detach() if wrapping is None else wrapping.inside(tensor).detach()
-
-
-def _set_versions(tensors: Sequence[torch.Tensor], versions: Sequence[int]) -> None:
-    if tensors:
-        torch._C._autograd._unsafe_set_version_counter(tuple(tensors), tuple(versions))
 
 
 def _store(places: Sequence[StoredTensor], tensors: Sequence[torch.Tensor | None]) -> None:

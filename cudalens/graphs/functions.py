@@ -185,6 +185,7 @@ class Variant:
         text: The key in words.
         objects: Leaves that are neither tensors nor plain values, by label: names may be found in them.
         owners: Of a backward: the tensors from outside whose gradients it makes.
+        identities: The tensors from outside that its code may compare an argument with by identity, with labels.
         stored: Where it stores tensors that it makes: in gradients of tensors from outside, and in attributes.
         uploads: The CPU tensors that its warm-up copied to the device.
         first_read: The line that first read a value of the device in its warm-up.
@@ -227,6 +228,7 @@ class Variant:
     generators: list[torch.Generator] = field(default_factory=list)
     objects: list[tuple[str, Any]] = field(default_factory=list)
     owners: list[torch.Tensor] = field(default_factory=list)
+    identities: dict[int, str] = field(default_factory=dict)
     stored: list[StoredTensor] = field(default_factory=list)
     uploads: list[Upload] = field(default_factory=list)
     first_read: Place | None = None
@@ -260,6 +262,17 @@ class Variant:
         if self.skip is not None or not self.is_warm or self.guards is None:
             return True
         return all(one.is_as_before() for one in self.stored) and self.guards.hold()
+
+    def identified_argument(self, leaves: Sequence[Any]) -> Finding | None:
+        """An argument that is also a tensor from outside, which a comparison by identity finds; its copy is not."""
+        if not self.identities:
+            return None
+        copied = (n for n, leaf in enumerate(leaves) if id(leaf) in self.identities and n not in self.static)
+        number = next(copied, None)
+        if number is None:
+            return None
+        what = f"'{self.labels[number]}', which is {self.identities[id(leaves[number])]} by identity"
+        return Finding(Reason.UNGUARDED, what, self.function.place)
 
     def has_new_gradients(self) -> bool:
         """Whether a tensor from outside requires a gradient and did not in the warmup, or the reverse."""

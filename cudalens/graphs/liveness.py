@@ -7,7 +7,9 @@ shows that, through a weak reference. A tensor that the recording keeps for late
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import torch
@@ -95,6 +97,28 @@ def storage_id(tensor: torch.Tensor) -> int:
 def version_of(tensor: torch.Tensor) -> int:
     """The version counter of a tensor, by which autograd notices in-place changes; 0 for an inference tensor."""
     return 0 if tensor.is_inference() else tensor._version
+
+
+def set_versions(tensors: Sequence[torch.Tensor], versions: Sequence[int]) -> None:
+    """Set version counters."""
+    if tensors:
+        torch._C._autograd._unsafe_set_version_counter(tuple(tensors), tuple(versions))
+
+
+@contextmanager
+def versions_restored_on_error(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
+    """Set version counters back if an exception is raised: what is captured and never launched changes nothing."""
+    versions = [
+        (weakref.ref(tensor), tensor._version)
+        for tensor in tensors
+        if isinstance(tensor, torch.Tensor) and not tensor.is_inference()
+    ]
+    try:
+        yield
+    except BaseException:
+        alive = [(tensor, version) for ref, version in versions if (tensor := ref()) is not None]
+        set_versions([tensor for tensor, _ in alive], [version for _, version in alive])
+        raise
 
 
 def span(tensor: torch.Tensor) -> tuple[int, int]:

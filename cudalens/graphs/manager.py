@@ -362,7 +362,7 @@ class GraphManager:
             function.modules = modules_of([("", function.call)])
         latest = function.latest
         if latest is not None and latest.matches(args, kwargs) and latest.is_current():
-            return latest, arguments.Leaves(args, None)
+            return latest.identified_argument(args) or latest, arguments.Leaves(args, None)
         try:
             given = arguments.flatten(args, kwargs)
             key = (function.training(), given.key)
@@ -380,7 +380,7 @@ class GraphManager:
                 function.variants[key] = other
             variant = other
         function.latest = variant if function.variants.get(key) is variant else None
-        return variant, given.leaves
+        return variant.identified_argument(given.leaves) or variant, given.leaves
 
     def _new_variant(
         self,

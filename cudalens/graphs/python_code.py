@@ -81,6 +81,7 @@ def _guard(variant: Variant) -> Reads:
     reads = find_reads(
         python_roots(variant), executed, reads_hooks=variant.has_backward, reads_gradients=adds_gradients
     )
+    variant.identities = _identities(reads)
     made = {one.place for one in variant.stored}
     reads.values = [at for at in reads.values if not _is_new_gradient(at, made)]
     reads.tensors = [at for at in reads.tensors if place_id(at.container, at.key) not in made]
@@ -94,6 +95,13 @@ def _guard(variant: Variant) -> Reads:
     on_host = [Read(contents, "", f"the values of {name.label}", contents[""]) for name, contents in places]
     variant.guards = GuardSet(reads, [*variant.outside, *same, *on_host], plain)
     return reads
+
+
+def _identities(reads: Reads) -> dict[int, str]:
+    """The tensors that code may compare an argument with by identity, with labels."""
+    if not reads.has_identities:
+        return {}
+    return {id(at.value): f"'{at.label}'" for at in reads.tensors} | {id(key): label for key, label in reads.keys}
 
 
 def _is_new_gradient(read: Read, made: set[tuple[int, Any]]) -> bool:

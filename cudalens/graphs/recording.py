@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from cudalens.graphs.host_data import shown_copies
 from cudalens.graphs.host_values import replaced
 from cudalens.graphs.inputs import CopiedInput
 from cudalens.graphs.links import share_version
-from cudalens.graphs.liveness import OutputRef, storage_id, version_of
+from cudalens.graphs.liveness import OutputRef, storage_id, version_of, versions_restored_on_error
 from cudalens.graphs.node import Fixed, GraphNode
 from cudalens.graphs.observer import Made, Observer
 from cudalens.graphs.outputs import AliasOfPath, Fresh, Surroundings, describe_outputs, saved_arguments
@@ -139,7 +140,8 @@ class Recorder:
             torch.cuda.synchronize()
         stored = node.variant.stored
         node.stored = StoredTensors(stored, list(map(memories.find, stored)))
-        with restored_on_error((one.container, one.key) for one in stored):
+        counted = chain(leaves, (tensor for _, tensor in _named_tensors(node.variant)))
+        with versions_restored_on_error(counted), restored_on_error((one.container, one.key) for one in stored):
             outputs = self._record(node, leaves)
         node.record_ns = time.perf_counter_ns() - begun
         return outputs

@@ -7,6 +7,7 @@ program does, so dataclasses are taken apart here.
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -127,10 +128,35 @@ def containers_in(value: Any) -> Iterator[Any]:
 
 
 def classes_in(spec: Any) -> Iterator[type]:
-    """The classes of the dataclasses in a structure."""
-    for record in spec.records if isinstance(spec, Structure) else ():
-        yield record.kind
-        yield from classes_in(record.spec)
+    """The classes of the dataclasses and named tuples in a structure."""
+    if isinstance(spec, Structure):
+        for record in spec.records:
+            yield record.kind
+            yield from classes_in(record.spec)
+        spec = spec.spec
+    if spec is None:
+        return
+    if isinstance(spec.context, type):  # of a named tuple
+        yield spec.context
+    for part in _parts(spec):
+        yield from classes_in(part)
+
+
+def _parts(spec: Any) -> Any:
+    """The structures in one of torch's."""
+    return spec.children() if hasattr(spec, "children") else spec.children_specs  # the second before torch 2.10
+
+
+def keys_in(spec: Any) -> Iterator[Any]:
+    """The keys of the dicts in a structure: structures are equal if these are, and 1 == True."""
+    if isinstance(spec, Structure):
+        for record in spec.records:
+            yield from keys_in(record.spec)
+        spec = spec.spec
+    if isinstance(spec.type, type) and issubclass(spec.type, dict):  # the type of a named tuple is a function
+        yield from spec.context[1] if spec.type is defaultdict else spec.context
+    for part in _parts(spec):
+        yield from keys_in(part)
 
 
 def is_record(value: Any) -> bool:

@@ -63,7 +63,7 @@ def new_variant(
     variant.objects = [
         (label, leaf)
         for label, leaf in zip(labels, given.leaves, strict=True)
-        if not isinstance(leaf, (torch.Tensor, int, float, bool, str, type(None)))
+        if not isinstance(leaf, torch.Tensor) and type(leaf) not in (int, float, bool, str, type(None))
     ]
     variant.objects += [(kind.__name__, kind) for kind in dict.fromkeys(classes_in(given.spec))]
     variant.plain = arguments.PlainArguments.of(given)
@@ -95,6 +95,8 @@ def _oddity(leaf: torch.Tensor) -> str | None:
         return f"with attributes: {', '.join(leaf.__dict__)}"
     if leaf.is_conj() or leaf.is_neg():
         return "conjugated or negated only when it is read"
+    if arguments.is_left_by_inference(leaf):
+        return "made in inference mode"
     return "elements share memory" if overlaps_itself(leaf) else None
 
 

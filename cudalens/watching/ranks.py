@@ -17,6 +17,7 @@ from cudalens.views.sections.markup import Node, element, svg
 from cudalens.views.sections.model import Column, Picture, Row, Section, Table
 from cudalens.views.sections.shown import Shown, write_page
 from cudalens.watching import record
+from cudalens.watching.levels import present_level
 from cudalens.watching.record import FONT, WatchRecord
 from cudalens.watching.run import WatchedRun, is_watched, read_watched
 
@@ -64,8 +65,9 @@ def _state(run: WatchedRun) -> RankState:
     dur, data = run.columns["dur"][-_NUM_RECENT:], run.columns["data_ns"][-_NUM_RECENT:]
     if not len(dur):
         return RankState(None, None)
-    step_ns = float(np.median(dur))
     since = run.changes[-1].step if run.changes else 0
+    level = present_level(run.columns, since)
+    step_ns = float(np.median(dur)) if level is None else level.step_ns
     usual = [one for one in run.recordings if one.step >= since and one.step_ns <= _MOST_UNUSUAL * step_ns]
     known = [one.parts for one in usual if {"GPU compute", "communication"} & one.parts.keys()]
     waits = tuple(parts.get("communication", 0.0) for parts in known[-_NUM_RECORDINGS:])

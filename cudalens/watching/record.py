@@ -19,6 +19,7 @@ from cudalens.views.sections.model import Block, Column, Facts, Items, Picture, 
 from cudalens.views.sections.shown import Shown, write_page
 from cudalens.views.timeline.svg import nice_step, timeline_svg
 from cudalens.watching.causes import PARTS
+from cudalens.watching.levels import Level, present_level
 from cudalens.watching.run import WatchedChange, WatchedRecording, WatchedRun
 
 _CHANGES: Final = (
@@ -339,7 +340,6 @@ _SOURCES: Final = {
 _NO_STEP: Final = (
     "No step was found yet: no optimizer, DataLoader or nn.Module ran. Call cudalens.step() at the end of each step."
 )
-_NUM_RECENT: Final = 200
 _GAUGES: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
     "gpu_busy_pct": ("GPU busy", lambda value: units.percent(value)),
     "memory_used_bytes": ("memory used", lambda value: units.size(value)),
@@ -353,20 +353,39 @@ _GAUGES: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
 def verdict(run: WatchedRun) -> str:
     """``step 4,120: 20.1 ms a step; since step 3,900: 18 % slower; +41 ms in data loading``.
 
-    The step time is the median since the last change, and the change is the largest one that still holds. Without a
-    change, the verdict of the last recording: ``...; recorded step 4,108: 20.0 ms, GPU busy 71 %``.
+    The step time is the median since the last change, and the change is the largest one that still holds. A change that
+    is not decided yet is part of the step time: ``20.1 ms a step since step 3,900, 10.0 ms before``. Without a change,
+    the verdict of the last recording: ``...; recorded step 4,108: 20.0 ms, GPU busy 71 %``.
     """
     facts, dur = run.facts, run.columns["dur"]
     if not len(dur):
         return _NO_STEP if not facts.num_steps else f"{units.plural(facts.num_steps, 'step')}, no step time yet"
     groups = group_changes(run.changes)
-    changed = describe_changes(largest_that_holds(groups), run) if groups else ""
-    recent_dur = dur[np.asarray(run.columns["step"]) >= groups[-1][0].step] if groups else dur
-    recent_dur = recent_dur if len(recent_dur) else dur[-1:]
+    level = present_level(run.columns, groups[-1][0].step if groups else 0)
+    largest = largest_that_holds(groups) if groups else ()
+    changed = describe_changes(largest, run) if largest and _still_holds(largest, level) else ""
     recent = [one for one in run.recordings if one.verdict]
     said = f"; {recorded(recent[-1])}: {recent[-1].verdict}" if recent and not changed else ""
-    line = f"step {facts.num_steps:,}: {units.duration(float(np.median(recent_dur[-_NUM_RECENT:])))} a step"
+    line = f"step {facts.num_steps:,}: {_describe_level(level)}"
     return f"{line}; {changed}" if changed else f"{line}{said}"
+
+
+def _still_holds(group: Sequence[WatchedChange], level: Level | None) -> bool:
+    """Whether a change that is not decided yet has not undone another one."""
+    before, after = group[0].before_ns, group[-1].after_ns
+    if level is None or level.before_ns is None or min(before, after) <= 0:
+        return True
+    return (level.step_ns > (before * after) ** 0.5) == (after > before)
+
+
+def _describe_level(level: Level | None) -> str:
+    """Return ``20.1 ms a step``, or ``20.1 ms a step since step 3,900, 10.0 ms before``."""
+    if level is None:
+        return "no step time"
+    text = f"{units.duration(level.step_ns)} a step"
+    if level.before_ns is None:
+        return text
+    return f"{text} since step {level.since:,}, {units.duration(level.before_ns)} before"
 
 
 def recorded(one: WatchedRecording) -> str:

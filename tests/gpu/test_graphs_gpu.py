@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from graph_scenarios import (  # noqa: E402
     aliasing,
+    argument_values,
     backward,
     backward_calls,
     faults,
@@ -42,6 +43,7 @@ pytestmark = [
 
 SCENARIOS = scenarios_of(
     aliasing,
+    argument_values,
     backward,
     backward_calls,
     faults,

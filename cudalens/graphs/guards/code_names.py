@@ -104,6 +104,15 @@ def attributes_of_tensors(code: CodeType) -> frozenset[str]:
     return frozenset(found).union(*map(attributes_of_tensors, inner))
 
 
+@functools.lru_cache(maxsize=4096)
+def takes_identity(code: CodeType) -> bool:
+    """Whether a code object calls ``id()``."""
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return any(at.opname in _GLOBALS and at.argval == "id" for at in dis.get_instructions(code)) or any(
+        map(takes_identity, inner)
+    )
+
+
 @functools.lru_cache(maxsize=256)
 def stored_by(kind: Any) -> frozenset[str]:
     """The names of the attributes that the constructor of a class stores."""

@@ -18,7 +18,7 @@ from torch.nn.parameter import is_lazy
 from cudalens.device.stacks import Place
 from cudalens.graphs.arguments import Leaves
 from cudalens.graphs.guards.ambient import changed_setting, settings
-from cudalens.graphs.guards.code_names import attributes_of_tensors, names_of
+from cudalens.graphs.guards.code_names import attributes_of_tensors, names_of, takes_identity
 from cudalens.graphs.guards.files import is_of_program
 from cudalens.graphs.guards.found import Read, Reads
 from cudalens.graphs.guards.guard_set import are_equal_keys, first_change
@@ -252,8 +252,10 @@ class Effects:
         for storage, method, place in self.calls.storage_reads:
             if storage in storages:
                 return Finding(Reason.UNGUARDED, f"{method} of '{storages[storage]}'", place)
-        for code in self.calls.functions:
-            names = attributes_of_tensors(code) if is_of_program(code.co_filename) else ()
+        for code in filter(lambda code: is_of_program(code.co_filename), self.calls.functions):
+            if copied and takes_identity(code):
+                return Finding(Reason.UNGUARDED, f"id() with '{copied[0][0]}'", _line_of("id", [code]))
+            names = attributes_of_tensors(code)
             for label, leaf in copied:
                 has_gradient = leaf.requires_grad and leaf.is_leaf
                 if name := next((name for name in names if name != "grad" or has_gradient), None):

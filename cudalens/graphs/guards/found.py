@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
+import torch
+
 
 @dataclass(frozen=True, slots=True)
 class Read:
@@ -41,6 +43,7 @@ class Reads:
         is_complete: Whether the search reached its end.
         has_identities: Whether results can depend on the identity of a tensor: `CodeNames.has_identities` of some code,
             or a tensor is a key of a dict.
+        keys: Tensors that are keys of dicts or elements of sets, with a label.
     """
 
     values: list[Read] = field(default_factory=list)
@@ -54,3 +57,4 @@ class Reads:
     unguarded: list[str] = field(default_factory=list)
     is_complete: bool = True
     has_identities: bool = False
+    keys: list[tuple[torch.Tensor, str]] = field(default_factory=list)

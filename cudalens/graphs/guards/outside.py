@@ -86,8 +86,12 @@ _MEMORY_METHODS: Final = frozenset(
     {"numpy", "tolist", "__array__", "__dlpack__", "data_ptr", "storage", "untyped_storage"}
 )
 
-#: Methods that describe the memory of a tensor beyond its own elements. A copy in a graph has other memory.
-_STORAGE_METHODS: Final = frozenset({"storage_offset", "untyped_storage"})
+#: Methods that describe what a copy of a tensor in a graph does not share with it: its memory, how it was made.
+_STORAGE_METHODS: Final = frozenset({"storage_offset", "untyped_storage", "data_ptr", "is_inference"})
+
+#: The same, in Python.
+_STORAGE: Final[CodeType] = torch.Tensor.storage.__code__
+
 
 #: The class of autograd's engine.
 _ENGINE: Final[Any] = type(torch.autograd.Variable._execution_engine)
@@ -121,6 +125,9 @@ _CALLERS: Final = (
 
 #: The module of cudalens that wraps methods of tensors for a virtual device.
 _METHODS: Final = f"{_OWN}virtual/tensors/attributes.py"
+
+#: Files whose frames are between a method of a tensor and its caller.
+_BETWEEN: Final = (_METHODS, f"{_OWN}virtual/tensors/device_arguments.py", torch._tensor.__file__)
 
 #: Modules that call operators, which can be Python code of libraries. An `Observer` does not see the operators in it.
 _OPERATORS: Final = tuple(f"{_OWN}{name}.py" for name in ("graphs/observer", "virtual/dispatch/mode"))
@@ -209,6 +216,8 @@ class CallWatch:
             self.closures.add(_closure_of(frame))
         if frame.f_code.co_name in _GENERATOR_METHODS:
             self._on_generator(frame.f_locals.get("self"), frame.f_code.co_name, frame)
+        elif frame.f_code is _STORAGE:
+            self._note_storage(frame.f_locals["self"], "storage", frame)
         elif frame.f_code is _SHOWS_WARNING:
             self._note_at_caller("a warning", frame)
         elif frame.f_code is _IS_CAPTURING and frame.f_back is not None and _is_of_user(frame.f_back):
@@ -282,8 +291,18 @@ class CallWatch:
         if method in _MEMORY_METHODS and is_users and tensor.device.type == "cpu":
             place = caller_of(frame) if is_own(file) else _place(frame)
             self.host_reads.append((tensor, method, place or _place(frame)))
-        elif method in _STORAGE_METHODS and tensor.is_cuda and is_of_program(file):
-            self.storage_reads.append((storage_id(tensor), f"{method}()", _place(frame)))
+        elif method in _STORAGE_METHODS and is_of_program(file):
+            self._note_storage(tensor, method, frame)
+        elif file == _METHODS and frame.f_code.co_name in _STORAGE_METHODS:
+            self._note_storage(tensor, frame.f_code.co_name, frame)
+
+    def _note_storage(self, tensor: Any, method: str, frame: FrameType) -> None:
+        """A method whose result for a copy of a tensor is another one, if the program's code called it."""
+        at: FrameType | None = frame
+        while at is not None and at.f_code.co_filename in _BETWEEN:
+            at = at.f_back
+        if at is not None and is_of_program(at.f_code.co_filename) and tensor.is_cuda:
+            self.storage_reads.append((storage_id(tensor), f"{method}()", _place(at)))
 
     def _on_generator(self, generator: Any, method: str, frame: FrameType) -> None:
         """A random generator is seeded. To restore a state that the call itself has read changes nothing."""

@@ -424,7 +424,9 @@ class _Search:
 
     def _inside(self, values: Iterable[Any], label: str) -> None:
         """Look into values that their container compares by identity."""
-        self._waiting += [(value, label) for value in values if type(value) not in _PLAIN]
+        looked_into = [(value, label) for value in values if type(value) not in _PLAIN]
+        self._found.keys += [at for at in looked_into if issubclass(type(at[0]), torch.Tensor)]
+        self._waiting += looked_into
 
     def _of_namespace(self, module: ModuleType, label: str) -> Iterator[Item]:
         held = vars(module)

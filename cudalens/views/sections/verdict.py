@@ -196,11 +196,12 @@ def _side(one: OutsideTime, work: str) -> str:
 
 
 def _host_time(info: RunInfo, result: Summary) -> str:
-    """``your Python took 204 ms that this simulation leaves out``, if a simulated run leaves out more than it shows."""
+    """``the host took 204 ms between calls of torch, ...``, if a simulated run leaves out more than it shows."""
     num_ns = info.host_not_modelled_ns
     if num_ns <= result.wall_ns:
         return ""
-    return f"your Python took {units.duration(num_ns)} that this simulation leaves out (add --measure-host)"
+    taken = units.duration(num_ns)  # by the program's Python, mostly, and by freeing large tensors
+    return f"the host took {taken} between calls of torch, which this simulation leaves out (add --measure-host)"
 
 
 def _against_history(info: RunInfo) -> str:

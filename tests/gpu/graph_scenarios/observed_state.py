@@ -1100,6 +1100,28 @@ def versions_of_results_that_are_overwritten(wrap: Wrap) -> Any:
     return found
 
 
+@like_eager(REPLAYS)
+def versions_after_a_recording_that_is_refused(wrap: Wrap) -> Any:
+    """The old parameter keeps its gradient, so that the new one's cannot take its memory."""
+    model = nn.Linear(6, 6).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: torch.Tensor) -> None:
+        optimizer.zero_grad()
+        model(x).pow(2).mean().backward()
+        optimizer.step()
+
+    graphed, found, kept = wrap(step), [], []
+    for n in range(NUM_CALLS):
+        if n == CHANGED_AT:
+            kept.append(model.weight)
+            model.weight = nn.Parameter(model.weight.detach() * 2)
+            optimizer.param_groups[0]["params"][0] = model.weight
+        graphed(values().view(1, 6))
+        found.append((model.weight._version, model.bias._version))
+    return found
+
+
 # Hooks of arguments.
 
 

@@ -66,6 +66,44 @@ def test_the_step_time_is_of_the_steps_since_the_last_change():
 
 
 @pytest.mark.parametrize(
+    ("levels_ms", "together", "said"),
+    [
+        ((2, 6), 1, "step 200: 6.00 ms a step since step 100, 2.00 ms before"),
+        ((2, 6), 20, "step 200: 6.00 ms a step since step 100, 2.00 ms before"),
+        ((2, 2.3), 20, "step 200: 2.15 ms a step"),  # a small one is left to the detector
+        ((8, 2), 20, "step 200: 2.00 ms a step since step 100, 8.00 ms before"),
+    ],
+)
+def test_the_step_time_is_of_the_last_steps_before_a_change_is_decided(levels_ms, together, said):
+    """Where steps are timed together, the rows of later steps are few: a median of the rows is a time of the past."""
+    run = watched(*levels_ms)
+    late = np.arange(100, 200, together)
+    kept = np.concatenate([np.arange(100), late])
+    columns = {name: values[kept] for name, values in run.columns.items()}
+    columns["num_steps"] = np.where(kept < 100, 1, together)
+    verdict = record.verdict(WatchedRun(run.facts, columns))
+    assert verdict.partition(";")[0] == said
+
+
+def test_a_change_that_the_last_steps_have_undone_is_not_named():
+    run = watched(10, 30)
+    columns = {name: values.copy() for name, values in run.columns.items()}
+    columns["dur"][-30:] = 10 * MS
+    assert record.verdict(WatchedRun(run.facts, columns, run.changes)).startswith(
+        "step 200: 10.0 ms a step since step 170, 30.0 ms before"
+    )
+    assert "since step 100" not in record.verdict(WatchedRun(run.facts, columns, run.changes))
+
+
+def test_some_slow_steps_are_not_a_change():
+    run = watched(2, steps=200)
+    columns = {name: values.copy() for name, values in run.columns.items()}
+    columns["dur"][::3] *= 5
+    columns["dur"][-3:] *= 50
+    assert record.verdict(WatchedRun(run.facts, columns)) == "step 200: 2.00 ms a step"
+
+
+@pytest.mark.parametrize(
     ("levels_ms", "named"),
     [
         ((2, 22, 23.2), "since step 100: 11 times as long"),  # the sleep, not the 5.5 % after it

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+import linecache
 import re
 import sys
 from types import FrameType
@@ -9,7 +11,7 @@ from typing import Final
 
 import torch
 
-from cudalens.device.stacks import Place, is_passed_by
+from cudalens.device.stacks import Place, is_passed_by, place_of
 
 _TORCH: Final = torch.__file__.rpartition("__init__")[0]
 _OPTIMIZERS: Final = f"{_TORCH}optim/"
@@ -42,6 +44,11 @@ _LIBRARIES: Final = {
 _CHECKPOINTED_LAYERS: Final = "/transformers/modeling_layers.py"
 _NO_CHECKPOINTS: Final = "+ model.gradient_checkpointing_disable()  # keeps activations: more memory, equal results"
 
+#: The file of ``torch.autograd.graph.save_on_cpu``, the statement of a program that enters it, and what replaces it.
+_OFFLOAD: Final = f"{_TORCH}autograd/graph.py"
+_OFFLOADED: Final = re.compile(r"with (?:[\w.]+\.)?save_on_cpu\(.*\):$")
+_NO_OFFLOAD: Final = "+ if True:  # activations stay on the device: more memory, equal results"
+
 
 def change_of_checkpoint() -> str:
     """The change for random numbers that torch.utils.checkpoint draws now; "" if none is known."""
@@ -69,6 +76,25 @@ def change_of_caller(here: Place) -> str:
     if any(file.startswith(_DISTRIBUTIONS) for file in files):
         return _NO_VALIDATION
     return _returned_tensor(here.source)
+
+
+def change_of_offload(here: Place) -> tuple[Place, str]:
+    """The statement by which what a backward needs is copied to the host now, and the change that leaves it out.
+
+    Args:
+        here: The line of the program that led to the copy.
+
+    Returns:
+        The line itself, and no change, for another copy.
+    """
+    if here.code is None or _OFFLOAD not in _files_of_torch():
+        return here, ""
+    starts = [(line, offset) for offset, line in dis.findlinestarts(here.code) if line is not None]
+    for line, offset in sorted(starts, reverse=True):
+        source = linecache.getline(here.filename, line).strip()
+        if line <= here.line and _OFFLOADED.match(source) and (place := place_of(here.code, offset)) is not None:
+            return place, f"- {source}\n{_NO_OFFLOAD}"
+    return here, ""
 
 
 def capturable_line(optimizer: str, *, is_scaled: bool = False) -> str:

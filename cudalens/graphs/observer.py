@@ -26,7 +26,7 @@ from cudalens.device.modes import has_own_dispatch, is_faking
 from cudalens.device.own_work import own_work
 from cudalens.device.stacks import Place, place
 from cudalens.device.streams import current_stream
-from cudalens.graphs.changes import change_of_caller, change_of_checkpoint
+from cudalens.graphs.changes import change_of_caller, change_of_checkpoint, change_of_offload
 from cudalens.graphs.host_values import (
     MOST_COMPARED_BYTES,
     MOST_CONSTANT_BYTES,
@@ -525,15 +525,17 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if source.numel() == 0:
             return
         host = out if source.is_cuda else source
+        here, change = change_of_offload(here)
         is_blocking = _is_blocking(name, args, kwargs)
         direction = "device to host" if source.is_cuda else "host to device"
         if host.device.type == "cpu" and not host.is_pinned():
-            self._find(Reason.SYNCHRONISES if source.is_cuda and is_blocking else Reason.PAGEABLE_COPY, direction, here)
+            reason = Reason.SYNCHRONISES if source.is_cuda and is_blocking else Reason.PAGEABLE_COPY
+            self._find(reason, direction, here, change or None)
         elif is_blocking:
             self._find(Reason.SYNCHRONISES, f"a copy from {direction} without non_blocking=True", here)
         elif storage_id(host) in self.made:
             self._from_device.add(storage_id(host))
-            self._find(Reason.PAGEABLE_COPY, f"{direction}, in host memory that the call makes", here)
+            self._find(Reason.PAGEABLE_COPY, f"{direction}, in host memory that the call makes", here, change or None)
         else:  # the graph has its address
             if source.is_cuda:
                 self._from_device.add(storage_id(host))

@@ -259,3 +259,27 @@ def a_mark_for_one_manager_is_not_one_for_a_later_manager(m: GraphManager) -> No
         generations.append(other.generation)
     assert generations == [generations[0] + n for n in range(3)]
     other.shutdown()
+
+
+@scenario
+def activations_that_are_kept_on_the_host(m: GraphManager) -> None:
+    """The reason is at the statement that keeps them there, and its change leaves it out."""
+    w = values().requires_grad_()
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        with torch.autograd.graph.save_on_cpu(pin_memory=True):
+            hidden = x * w
+            return hidden.sin().sum()
+
+    step = m.wrap(function)
+    for n in range(4):
+        w.grad = None
+        x = values() + n
+        step(x).backward()
+        same(w.grad, (x * (w * x).cos()).detach())
+    assert counts(step)[2] == 0
+    frame = m.frame()
+    rows = frame[frame["reason"] == "PAGEABLE_COPY"]
+    assert set(rows["change"].str.partition(":")[0]) == {"- with torch.autograd.graph.save_on_cpu(pin_memory=True)"}
+    first_line = function.__code__.co_firstlineno
+    assert first_line + 1 in {int(place.rpartition(":")[2]) for place in rows["place"]}

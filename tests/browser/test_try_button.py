@@ -140,7 +140,7 @@ def test_effects_are_listed_before_the_first_run(lab, writing):
     page, answer = writing, writing.locator(f"{APP} .cl-tried-all")
     page.get_by_role("button", name="Try all").click()
     page.wait_for_selector(f"{APP} .cl-try-consent", timeout=LONG_MS)
-    assert "Each run writes files: Path('try.log').write_text (line 5 of In[2])" in answer.inner_text()
+    assert "Each run writes files: Path('try.log').write_text (line 6 of In[2])" in answer.inner_text()
     for theme in ("JupyterLab Light", "JupyterLab Dark"):
         use_theme(page, theme)
         page.wait_for_timeout(300)

@@ -175,8 +175,11 @@ def _note(runs: Mapping[int, RankRun], num_ranks: int, compared: list[str], num_
     if runs[0].reads.reads_rank:
         where = f"only on ranks {' and '.join(compared)}" if compared else "on none"
         note += f"; uses of the rank other than comparisons were compared {where}"
-    elif runs[0].reads.reads_gpu:
-        note += "; uses of the GPU's number other than comparisons and the choice of the GPU were not compared"
+    elif lines := list(runs[0].reads.read_gpu_at):
+        note += (
+            f"; uses of the GPU's number, read at {', '.join(lines[:_SHOWN_LINES])}, "
+            "other than comparisons and the choice of the GPU were not compared"
+        )
     if num_left:
         note += f"; {num_left} ranks with other answers to comparisons did not run, because those that ran did the same"
     unfollowed = list(dict.fromkeys(line for run in runs.values() for line in run.reads.unfollowed))

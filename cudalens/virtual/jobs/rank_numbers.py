@@ -37,7 +37,7 @@ class RankReads:
 
     Attributes:
         reads_rank: Whether the program itself, and not torch, read its rank, node or position in a group.
-        read_gpu_at: Lines at which it read the number of its GPU.
+        read_at: Lines at which it read these, or the number of its GPU.
         has_uneven_parts: Whether torch divided a size that the number of parts does not divide.
         alike: By rank, whether all comparisons so far have the same answer there as on the rank that runs.
         unfollowed: Lines at which a number that differs between ranks was used in another way than in a comparison or
@@ -49,7 +49,7 @@ class RankReads:
         self.reads_rank = self.has_uneven_parts = False
         self.alike = np.ones(num_ranks, bool)
         self.unfollowed: dict[str, None] = {}
-        self.read_gpu_at: dict[str, None] = {}
+        self.read_at: dict[str, None] = {}
 
     def note_answers(self, answers: NDArray[Any]) -> None:
         """Note what the program finds on each rank: on ranks with another answer it may do something else."""

@@ -115,8 +115,7 @@ class RankReader:
         reads = self._reads
         code = caller(*_OWN_FILES).f_code
         reads.reads_rank |= not is_gpu or indexes_with_gpu(code)
-        if is_gpu:
-            reads.read_gpu_at[program_line()] = None
+        reads.read_at[program_line()] = None
         number = reads.number(values, is_gpu=is_gpu)
         if int.__index__(number) != found:  # the program has changed it, or has chosen the GPU of another rank
             return found

@@ -152,6 +152,15 @@ def test_the_note_says_that_uses_of_the_number_of_a_gpu_were_not_compared():
     assert re.search(r"uses of the GPU's number, read at .*\.py:\d+, other than comparisons .* not compared", job.note)
 
 
+def test_the_note_names_where_the_rank_is_read():
+    def program():
+        start()
+        assert dist.get_rank() >= 0
+
+    job = cudalens.virtual.job(program, f"h100x{NUM_RANKS}")
+    assert re.search(r"compared only on ranks 1 and 15 \(it is read at .*test_rank_numbers\.py:\d+\)", job.note)
+
+
 SIZES_OF_GPUS = [SMALL] * 3 + [LARGE] * 5
 
 

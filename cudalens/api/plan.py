@@ -68,16 +68,17 @@ def plan(
     names = _names_of_sizes(function)
     if not names:
         raise ValueError("plan() needs a function of the sizes of its mesh, such as train(dp, tp).")
-    if price_per_gpu_hour is not None and price_per_gpu_hour < 0:
+    if price_per_gpu_hour is not None and not price_per_gpu_hour >= 0:  # a NaN is refused, too
         raise ValueError(f"price_per_gpu_hour is {price_per_gpu_hour}; expected 0 or more.")
     num_gpus = make_cluster(gpus, nodes, network, {}).num_gpus
     check_no_device("plan()")
-    chosen = [dict(one) for one in layouts] if layouts is not None else list(_sizes(names, num_gpus))
+    chosen = list(layouts) if layouts is not None else list(_sizes(names, num_gpus))
     if not chosen:
         raise ValueError("plan() got an empty list of layouts.")
     for layout in chosen:
-        if set(layout) != set(names):
-            raise ValueError(f"plan() got the layout {layout}; expected sizes of {', '.join(names)}.")
+        if not isinstance(layout, Mapping) or set(layout) != set(names):
+            example = dict(zip(names, (num_gpus, *[1] * len(names)), strict=False))
+            raise ValueError(f"plan() got the layout {layout!r}; expected sizes of {', '.join(names)}, as {example}.")
     rows, unknown = [], UnknownValues(default or DEFAULT)
     for layout in chosen:
         figures, found = _measure(function, layout, gpus, nodes, network, default)
@@ -113,6 +114,14 @@ def _sizes(names: list[str], number: int) -> Iterator[dict[str, int]]:
                 yield {names[0]: size, **rest}
 
 
+def _call(function: Callable[..., object], layout: Mapping[str, int]) -> object:
+    """Call the program with its sizes, of which some may be positional-only arguments."""
+    parameters = inspect.signature(function).parameters.values()
+    positional = [layout.get(one.name, one.default) for one in parameters if one.kind is one.POSITIONAL_ONLY]
+    named = [one.name for one in parameters if one.kind is not one.POSITIONAL_ONLY]
+    return function(*positional, **{name: layout[name] for name in named if name in layout})
+
+
 def _measure(
     function: Callable[..., object],
     layout: Mapping[str, int],
@@ -126,7 +135,7 @@ def _measure(
 
     text = " x ".join(f"{name} {size}" for name, size in layout.items())
     try:
-        made = job(lambda: function(**layout), gpus, nodes, network=network, default=default, name=text)
+        made = job(lambda: _call(function, layout), gpus, nodes, network=network, default=default, name=text)
     except Exception as error:
         empty = dict.fromkeys(("step_ns", "step_low_ns", "step_high_ns", "exposed_pct", "total_bytes"))
         why = {"capacity_bytes": None, "fits": False, "error": f"{type(error).__name__}: {error}"}

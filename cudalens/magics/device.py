@@ -57,7 +57,9 @@ class VirtualOptions(NoOptions):
     )
     measure_host: bool = flag("--measure-host", help="Real time between calls advances the virtual clock.")
     job: str | None = option(
-        "--job", metavar="FUNCTION", help="Run this program of a rank on all of them, as `job` does, and end."
+        "--job",
+        metavar="FUNCTION",
+        help="Run this program of a rank on all of them, as `job` without --values does, and end.",
     )
 
 

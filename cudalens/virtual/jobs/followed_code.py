@@ -31,6 +31,10 @@ _READS: Final = frozenset(
     | {"get_rank", "get_node_local_rank", "get_local_rank", "get_coordinate", "current_device"}
     | {"rank", "local_rank", "node_rank"}
 )
+#: Those of its GPU.
+_GPU_READS: Final = frozenset({"LOCAL_RANK", "get_node_local_rank", "current_device"})
+#: Beginnings of the names of instructions that load variables and attributes.
+_LOADS_OF_NAMES: Final = ("LOAD_FAST", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_ATTR")
 
 
 @contextmanager
@@ -188,3 +192,39 @@ def checks_identity(code: CodeType) -> bool:
         if (one.opname == "IS_OP" and (is_type or is_number)) or (one.opname == "COMPARE_OP" and is_type):
             return True
     return False
+
+
+@lru_cache(maxsize=1024)
+def indexes_with_gpu(code: CodeType) -> bool:
+    """Return whether code that reads the number of its GPU uses it as an index: ``sizes[local_rank]``.
+
+    The number is what a line that reads it stores, or the result of a call on such a line.
+    """
+    lines = _lines(code)
+    reading = [line for line in lines if any(_GPU_READS.intersection(_names(one)) for one in line)]
+    stored = {name for line in reading for one in line if one.opname.startswith("STORE") for name in _names(one)}
+    for line in lines:
+        for index, one in pairwise(line):
+            is_subscript = one.opname == "BINARY_SUBSCR" or (one.opname == "BINARY_OP" and one.argrepr == "[]")
+            is_stored = index.opname.startswith(_LOADS_OF_NAMES) and _names(index)[-1] in stored
+            is_result = index.opname.startswith("CALL") and line in reading
+            if is_subscript and (is_stored or is_result):
+                return True
+    return False
+
+
+def _lines(code: CodeType) -> list[list[dis.Instruction]]:
+    """Return the instructions of each line of code and of the functions in it."""
+    lines: list[list[dis.Instruction]] = []
+    for each in _codes(code):
+        starts = {offset for offset, _ in dis.findlinestarts(each)}
+        for one in dis.get_instructions(each):
+            if one.offset in starts or not lines:
+                lines.append([])
+            lines[-1].append(one)
+    return lines
+
+
+def _names(one: dis.Instruction) -> tuple[Any, ...]:
+    """Return what an instruction names: two variables if it loads or stores two."""
+    return one.argval if isinstance(one.argval, tuple) else (one.argval,)

@@ -39,6 +39,10 @@ _BACKEND: Final = (
     "a job on virtual GPUs has no backend {backend!r}: its collectives are modelled as NCCL's. Use "
     "init_process_group('nccl')."
 )
+_COALESCING: Final = (
+    "_coalescing_manager() gets a device at {line}: with values, gloo computes the collectives of a job, and it does "
+    "not coalesce them. Leave the device out, or run the job without values."
+)
 _PREMULTIPLIED: Final = (
     "ReduceOp.PREMUL_SUM at {line} is of NCCL, and gloo computes the values of this job. Use ReduceOp.SUM and multiply "
     "before it (FSDP2: leave out set_gradient_divide_factor), or run the job without values."
@@ -136,6 +140,7 @@ class RankDevice(context.device):
         forget_results()
         if report is not None:
             _report_waits(patches, report)
+            patches.set(torch._C._distributed_c10d.ProcessGroup, "_start_coalescing", _refuse(_COALESCING))
         if gpus.shapes is not None:
             self._mailbox.install(patches, self._rank)
             patches.set(torch.nn.parallel.DistributedDataParallel, "__init__", make_ddp)

@@ -37,7 +37,7 @@ class RankReads:
 
     Attributes:
         reads_rank: Whether the program itself, and not torch, read its rank, node or position in a group.
-        reads_gpu: Whether it read the number of its GPU.
+        read_at: Lines at which it read these, or the number of its GPU.
         has_uneven_parts: Whether torch divided a size that the number of parts does not divide.
         alike: By rank, whether all comparisons so far have the same answer there as on the rank that runs.
         unfollowed: Lines at which a number that differs between ranks was used in another way than in a comparison or
@@ -46,9 +46,10 @@ class RankReads:
 
     def __init__(self, rank: int, num_ranks: int) -> None:
         self.rank, self.num_ranks = rank, num_ranks
-        self.reads_rank = self.reads_gpu = self.has_uneven_parts = False
+        self.reads_rank = self.has_uneven_parts = False
         self.alike = np.ones(num_ranks, bool)
         self.unfollowed: dict[str, None] = {}
+        self.read_at: dict[str, None] = {}
 
     def note_answers(self, answers: NDArray[Any]) -> None:
         """Note what the program finds on each rank: on ranks with another answer it may do something else."""
@@ -63,11 +64,11 @@ class RankReads:
         if not is_library(caller(__file__).f_code.co_filename):
             self.note_unfollowed()
 
-    def number(self, values: Iterable[int]) -> RankNumber:
-        """Return the number that has these values on all ranks."""
+    def number(self, values: Iterable[int], *, is_gpu: bool = False) -> RankNumber:
+        """Return the number that has these values on all ranks, which may be those of their GPUs."""
         made = np.empty(self.num_ranks, object)
         made[:] = list(values)
-        return RankNumber(self, made)
+        return RankNumber(self, made, is_gpu=is_gpu)
 
 
 def caller(*files: str) -> FrameType:
@@ -87,12 +88,20 @@ class RankNumber(int):
 
     reads: RankReads
     values: Values
+    is_gpu: bool
 
-    def __new__(cls, reads: RankReads, values: Values) -> RankNumber:
+    def __new__(cls, reads: RankReads, values: Values, *, is_gpu: bool = False) -> RankNumber:
         """Return the number of the rank that runs."""
         made = super().__new__(cls, values[reads.rank])
-        made.reads, made.values = reads, values
+        made.reads, made.values, made.is_gpu = reads, values, is_gpu
         return made
+
+    def result(self, values: Values) -> RankNumber:
+        """Return what arithmetic makes of this number. Another number than that of the GPU does not choose one."""
+        is_gpu = self.is_gpu and bool((values == self.values).all())
+        if self.is_gpu and not is_gpu and not is_library(caller(__file__).f_code.co_filename):
+            self.reads.reads_rank = True
+        return RankNumber(self.reads, values, is_gpu=is_gpu)
 
     def __bool__(self) -> bool:
         self.reads.note_answers(self.values != 0)
@@ -218,7 +227,7 @@ def _arithmetic(name: str) -> Callable[..., Any]:
             return result
         sides = (_values_of(other), self.values) if is_reflected else (self.values, _values_of(other))
         try:
-            return RankNumber(self.reads, compute_values(*sides))
+            return self.result(compute_values(*sides))
         except (ArithmeticError, ValueError):  # on another rank, such as a division by rank 0
             self.reads.note_unfollowed_by_program()
             return result
@@ -228,7 +237,7 @@ def _arithmetic(name: str) -> Callable[..., Any]:
 
 def _sign(name: str) -> Callable[[RankNumber], RankNumber]:
     compute = getattr(operator, name)
-    return lambda self: RankNumber(self.reads, compute(self.values))
+    return lambda self: self.result(compute(self.values))
 
 
 def _unfollowed(name: str) -> Callable[..., Any]:

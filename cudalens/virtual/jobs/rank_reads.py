@@ -12,7 +12,8 @@ import torch
 import torch.distributed as dist
 
 from cudalens.virtual.jobs import rank_numbers
-from cudalens.virtual.jobs.followed_code import checks_identity
+from cudalens.virtual.jobs.communicator import program_line
+from cudalens.virtual.jobs.followed_code import checks_identity, indexes_with_gpu
 from cudalens.virtual.jobs.layout import Layout
 from cudalens.virtual.jobs.rank_numbers import RankNumber, RankReads, RankText, caller
 from cudalens.virtual.torch_cuda.stacks import is_library
@@ -84,8 +85,11 @@ class RankReader:
             "NODE_RANK": [*map(cluster.node_of, ranks)],
         }
 
-        def getitem(environ: Any, key: str) -> str:
-            text = str(read(environ, key))
+        def getitem(environ: Any, key: Any) -> Any:
+            text = read(environ, key)
+            if isinstance(key, bytes) and os.fsdecode(key) in variables and not _is_called_by_library():
+                self._reads.reads_rank = True
+                self._reads.note_unfollowed()
             if key not in variables or not text.isdecimal() or _is_called_by_library():
                 return text
             number = self._number(variables[key], int(text), is_gpu=key == "LOCAL_RANK")
@@ -109,12 +113,13 @@ class RankReader:
     def _number(self, values: Iterable[int], found: int, *, is_gpu: bool = False) -> int:
         """Return a number that has `values` on all ranks, or `found` if the program uses it as no other int can be."""
         reads = self._reads
-        reads.reads_rank |= not is_gpu
-        reads.reads_gpu |= is_gpu
-        number = reads.number(values)
+        code = caller(*_OWN_FILES).f_code
+        reads.reads_rank |= not is_gpu or indexes_with_gpu(code)
+        reads.read_at[program_line()] = None
+        number = reads.number(values, is_gpu=is_gpu)
         if int.__index__(number) != found:  # the program has changed it, or has chosen the GPU of another rank
             return found
-        if checks_identity(caller(*_OWN_FILES).f_code):
+        if checks_identity(code):
             reads.note_unfollowed()
             return found
         return number

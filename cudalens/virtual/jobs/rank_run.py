@@ -172,11 +172,13 @@ def _note(runs: Mapping[int, RankRun], num_ranks: int, compared: list[str], num_
     if len(runs) == num_ranks:
         return ""
     note = _copied(len(runs), num_ranks)
+    lines = ", ".join(list(runs[0].reads.read_at)[:_SHOWN_LINES])
     if runs[0].reads.reads_rank:
         where = f"only on ranks {' and '.join(compared)}" if compared else "on none"
-        note += f"; uses of the rank other than comparisons were compared {where}"
-    elif runs[0].reads.reads_gpu:
-        note += "; uses of the GPU's number other than comparisons and the choice of the GPU were not compared"
+        note += f"; uses of the rank other than comparisons were compared {where} (it is read at {lines})"
+    elif lines:
+        note += f"; uses of the GPU's number, read at {lines}, other than comparisons and the choice of the GPU "
+        note += "were not compared"
     if num_left:
         note += f"; {num_left} ranks with other answers to comparisons did not run, because those that ran did the same"
     unfollowed = list(dict.fromkeys(line for run in runs.values() for line in run.reads.unfollowed))

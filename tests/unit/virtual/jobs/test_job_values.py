@@ -368,6 +368,17 @@ def test_data_parallel_steps_take_the_same_time_with_values(is_view):
     assert kernels[0] == kernels[1]
 
 
+def test_coalescing_by_a_device_is_refused_with_the_reason():
+    def program():
+        start()
+        with dist.distributed_c10d._coalescing_manager(device=torch.device("cuda", torch.cuda.current_device())):
+            dist.all_reduce(torch.ones(4, device="cuda"))
+
+    with pytest.raises(VirtualDeviceError, match=r"test_job_values\.py:\d+: with values, gloo .* does not coalesce"):
+        cudalens.virtual.job(program, "h100x2", values=True)
+    assert cudalens.virtual.job(program, "h100x2").ran == (0,)
+
+
 def test_what_a_job_with_values_cannot_do_is_refused():
     with pytest.raises(VirtualDeviceError, match="at most 8 ranks"):
         cudalens.virtual.job(objects, "h100x16", values=True)

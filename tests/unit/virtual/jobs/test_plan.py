@@ -115,6 +115,19 @@ def test_a_layout_that_fails_with_an_error_of_its_own_does_not_end_the_plan():
     assert "IndexError" in layouts["error"].iloc[1]
 
 
+def test_sizes_can_be_positional_only_and_keyword_only_arguments():
+    def both(dp, steps=1, /, *, tp):
+        assert steps == 1
+        torch.ones(dp << 20, tp, device="cuda")
+
+    def named(dp, tp):
+        both(dp, tp=tp)
+
+    frames = [cudalens.plan(one, "h100x4", layouts=[{"dp": 2, "tp": 2}]).layouts for one in (both, named)]
+    assert frames[0].error.isna().all()
+    assert frames[0].to_dict() == frames[1].to_dict()
+
+
 def test_a_plan_in_which_no_layout_runs_or_nothing_is_done_says_so():
     def fails(dp):
         raise KeyError("no such size")
@@ -129,6 +142,8 @@ def test_a_plan_in_which_no_layout_runs_or_nothing_is_done_says_so():
         ({"nodes": 3}, "4 GPUs cannot be distributed evenly over 3 nodes"),
         ({"layouts": [{"dp": 4, "pp": 1}]}, "expected sizes of dp, tp"),
         ({"layouts": [{"dp": 4}]}, "expected sizes of dp, tp"),
+        ({"layouts": [(4, 1)]}, r"the layout \(4, 1\); expected sizes of dp, tp, as \{'dp': 4, 'tp': 1\}"),
+        ({"price_per_gpu_hour": float("nan")}, "expected 0 or more"),
         ({"price_per_gpu_hour": -1.0}, "expected 0 or more"),
     ],
 )

@@ -149,7 +149,68 @@ def test_a_program_that_only_chooses_its_gpu_runs_once():
 def test_the_note_says_that_uses_of_the_number_of_a_gpu_were_not_compared():
     job = cudalens.virtual.job(start, f"h100x{NUM_RANKS}")
     assert job.ran == (0,)
-    assert "uses of the GPU's number other than comparisons and the choice of the GPU were not compared" in job.note
+    assert re.search(r"uses of the GPU's number, read at .*\.py:\d+, other than comparisons .* not compared", job.note)
+
+
+def test_the_note_names_where_the_rank_is_read():
+    def program():
+        start()
+        assert dist.get_rank() >= 0
+
+    job = cudalens.virtual.job(program, f"h100x{NUM_RANKS}")
+    assert re.search(r"compared only on ranks 1 and 15 \(it is read at .*test_rank_numbers\.py:\d+\)", job.note)
+
+
+SIZES_OF_GPUS = [SMALL] * 3 + [LARGE] * 5
+
+
+def at_an_index():
+    torch.ones(SIZES_OF_GPUS[int(os.environ["LOCAL_RANK"])], device="cuda")
+
+
+def at_a_stored_index():
+    gpu = torch.cuda.current_device()
+    sizes = [SMALL, LARGE, SMALL, LARGE] * 2
+    torch.ones(sizes[gpu], device="cuda")
+
+
+def at_an_index_in_a_function_inside():
+    gpu = int(os.environ["LOCAL_RANK"])
+
+    def size():
+        return SIZES_OF_GPUS[gpu]
+
+    torch.ones(size(), device="cuda")
+
+
+def of_a_size_from_arithmetic():
+    torch.ones(SMALL * (1 + int(os.environ["LOCAL_RANK"])), device="cuda")
+
+
+@pytest.mark.parametrize(
+    "use", [at_an_index, at_a_stored_index, at_an_index_in_a_function_inside, of_a_size_from_arithmetic]
+)
+@pytest.mark.parametrize("num_gpus", [8, NUM_RANKS])
+def test_numbers_of_gpus_that_decide_sizes_are_followed(use, num_gpus):
+    def program():
+        start()
+        use()
+
+    job, each = (cudalens.virtual.job(program, f"h100x{num_gpus}", run_ranks=which) for which in ("auto", "all"))
+    assert job.memory.allocated_bytes.tolist() == each.memory.allocated_bytes.tolist()
+    assert each.memory.allocated_bytes.nunique() > 1
+
+
+@pytest.mark.skipif(not os.supports_bytes_environ, reason="the environment has no bytes here")
+def test_the_environment_has_bytes():
+    def program():
+        start()
+        assert os.environb[b"RANK"] == os.environ["RANK"].encode()
+        torch.ones(LARGE if int(os.environb[b"RANK"]) == 3 else SMALL, device="cuda")
+
+    job = cudalens.virtual.job(program, f"h100x{NUM_RANKS}")
+    assert "is not known" in job.note
+    assert cudalens.virtual.job(program, "h100x8").memory.allocated_bytes.nunique() == 2
 
 
 def test_the_note_names_ints_that_a_later_python_does_not_follow(monkeypatch):

@@ -480,10 +480,14 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Whether a replay can have the values of a CPU tensor: a constant, an argument, or one that is compared."""
         if not is_plain(source) or not can_be_constant(source):
             return False
-        if self.uploads.is_argument(source):
-            return True
+        is_compared = storage_id(source) in self.read_on_host
+        return is_compared or self.uploads.is_argument(source) or self.is_constant(source)
+
+    def is_constant(self, source: torch.Tensor) -> bool:
+        """Whether a CPU tensor is made in the call, of neither arguments nor values of the device."""
         key = storage_id(source)
-        return key in self.read_on_host or (key in self.made and key not in self._from_device)
+        is_made = key in self.made and key not in self._from_device
+        return is_made and source.device.type == "cpu" and not self.uploads.is_argument(source)
 
     def _note_results(self, name: str, args: Any, out: Any, kwargs: Any, here: Place, *, is_allowed: bool) -> None:
         for tensor in _tensors(out):

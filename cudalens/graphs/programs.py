@@ -143,7 +143,8 @@ class SavedTensors:
         if observer is None:
             return tensor
         identity = tensor.untyped_storage()._cdata
-        if identity not in observer.made and identity not in self._leaves:
+        is_given = identity in observer.made or identity in self._leaves
+        if not is_given or observer.is_constant(tensor):  # an index from a list, say
             if id(tensor) not in self.outside:
                 self.outside[id(tensor)] = tensor
                 self._versions_outside.append(tensor._version)

@@ -391,7 +391,9 @@ class Recorder:
         results = [output for output in outputs if isinstance(output, torch.Tensor)]
         if any(not output.is_cuda for output in results):
             self._abandon(node)
-            raise NotRecordedError(Finding(Reason.CPU_OUTPUT, "", observer.last_place))
+            is_saved = all(one.is_cuda for one in outputs[: node.first_saved] if isinstance(one, torch.Tensor))
+            what = "one that autograd keeps for the backward" if is_saved else ""
+            raise NotRecordedError(Finding(Reason.CPU_OUTPUT, what, observer.last_place))
         left = observer.left_behind(results)
         if left and gc.collect():
             left = observer.left_behind(results)

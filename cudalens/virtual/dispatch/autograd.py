@@ -289,11 +289,12 @@ class BackwardStreams:
 
     def _plan(self, outputs: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan | None:
         """Return the plan of a backward pass, or None if it uses only the caller's streams."""
+        if not all(map(_is_differentiable, (*outputs, *_inputs(args, kwargs)))):
+            return None  # torch says which tensor has no history
         history, caller = self._history(), named(self._machine.thread_streams)
         if history is None or (len(history) == 1 and history.last == caller):
             return None
-        inputs = args[3] if len(args) > 3 else kwargs.get("inputs", ())
-        plan = Plan(outputs, inputs or (), history, caller)
+        plan = Plan(outputs, _inputs(args, kwargs), history, caller)
         return None if plan.is_plain else plan
 
     def _history(self) -> History | None:
@@ -321,6 +322,15 @@ class BackwardStreams:
         with self._lock:
             self._num_tasks += step
             self._machine.before_stream_read = self.update_current if self._num_tasks else None
+
+
+def _inputs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
+    """What a backward pass is asked to give the gradients of."""
+    return (args[3] if len(args) > 3 else kwargs.get("inputs", ())) or ()
+
+
+def _is_differentiable(value: Any) -> bool:
+    return not isinstance(value, torch.Tensor) or value.requires_grad
 
 
 def _root_edge(output: Any) -> tuple[Key, int]:

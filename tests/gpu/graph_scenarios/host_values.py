@@ -375,6 +375,35 @@ def gradients_with_constants_and_batches(m: GraphManager) -> None:
 
 
 @scenario
+def gradients_through_an_index_of_the_code(m: GraphManager) -> None:
+    weight = torch.ones(6, device="cuda", requires_grad=True)
+    rows = [0, 2]
+
+    def function(x):
+        return (x * weight)[rows] * torch.tensor([2.0, 3.0], device="cuda")
+
+    step = m.wrap(function)
+    for n in range(10):
+        rows[1] = 2 if n < 5 else 4
+        result, expected = step(numbered(n)), function(numbered(n))
+        same(result, expected)
+        same(*(torch.autograd.grad(one.sum(), [weight]) for one in (result, expected)))
+    assert counts(step)[2] >= 6
+
+
+@scenario
+def gradients_through_an_index_that_is_an_argument(m: GraphManager) -> None:
+    weight = torch.ones(6, device="cuda", requires_grad=True)
+    step = m.wrap(lambda rows: (weight * 2)[rows])
+    for n in range(5):
+        (found,) = torch.autograd.grad(step(torch.tensor([n, 5])).sum(), [weight])
+        same(found, torch.tensor([2.0 if row in (n, 5) else 0.0 for row in range(6)]))
+    assert [row["detail"] for row in m.frame().to_dict("records") if row["kind"] == "skip"] == [
+        "returns a CPU tensor: one that autograd keeps for the backward"
+    ]
+
+
+@scenario
 def a_batch_that_requires_a_gradient(m: GraphManager) -> None:
     step = m.wrap(lambda y: (y.cuda() * 2).sum())
     for n in range(4):

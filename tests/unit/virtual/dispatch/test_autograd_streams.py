@@ -389,3 +389,17 @@ def test_a_second_backward_of_a_function_that_allows_one_raises_the_error_of_tor
     torch.cuda.current_stream().wait_stream(side)
     with pytest.raises(RuntimeError, match="differentiate twice"):
         grad.sum().backward()
+
+
+def test_a_backward_without_history_raises_the_error_of_torch(device: cudalens.virtual.device) -> None:
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        leaf = torch.ones(3, device="cuda", requires_grad=True)
+        result = (leaf * 2).sum()
+    plain = torch.ones((), device="cuda")
+    with pytest.raises(RuntimeError, match="element 0 of tensors does not require grad"):
+        plain.backward()
+    with pytest.raises(RuntimeError, match="element 1 of tensors does not require grad"):
+        torch.autograd.backward([result, plain])
+    with pytest.raises(RuntimeError, match="One of the differentiated Tensors does not require grad"):
+        torch.autograd.grad(result, [plain])

@@ -19,7 +19,7 @@ for step in range(8):
 
 @pytest.fixture(scope="module")
 def shell():
-    made = InteractiveShell.instance()
+    made = InteractiveShell()
     cudalens.runs.clear()
     with cudalens.virtual.device("h100"):
         made.run_line_magic("load_ext", "cudalens")
@@ -27,7 +27,6 @@ def shell():
         made.run_cell(CELL, store_history=True).raise_error()
         yield made
         made.run_line_magic("unload_ext", "cudalens")
-    InteractiveShell.clear_instance()
     cudalens.runs.clear()
 
 
@@ -70,8 +69,9 @@ def test_the_button_for_all_findings_shows_which_one_is_tried(shell):
     assert any(text.startswith(f"{position}Measuring: ") for text in shown)
 
 
-def test_lines_of_effects_and_of_findings_are_counted_from_the_top_of_the_cell(shell, ran):
+def test_lines_of_effects_and_of_findings_are_counted_from_the_top_of_the_cell(shell, ran, monkeypatch):
     """Two such statements: the fix is for the one on the line of the finding, which the line above is not."""
+    monkeypatch.setattr(InteractiveShell, "_instance", shell)  # that of get_ipython(), as in a notebook
     shell.user_ns["many"] = shell.user_ns["x"].repeat(8, 8)
     cell = """%%cudaprofile lines --quiet --stacks
 # what is slow?

@@ -10,7 +10,7 @@ LOOP = "import torch, cudalens\nfor _ in range({}):\n    torch.ones(8).sum()\n  
 
 def test_a_watched_cell_has_the_steps_of_the_program(notebook):
     notebook.run(f"%%cudawatch -v record\n{LOOP.format(30)}")
-    assert len(notebook["record"].steps) == 30
+    assert notebook["record"].steps["num_steps"].sum() == 30  # some may be timed together
 
 
 def test_cells_after_watch_on_have_the_steps_of_the_program(notebook):

@@ -59,7 +59,7 @@ class VirtualOptions(NoOptions):
     job: str | None = option(
         "--job",
         metavar="FUNCTION",
-        help="Run this program of a rank on all of them, as `job` without --values does, and end.",
+        help="Run this program of a rank on all of them without values, and end; `job` can compute values, too.",
     )
 
 

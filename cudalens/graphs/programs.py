@@ -268,7 +268,7 @@ class Training(Inference):
         roots = [None if _is_new_leaf(output) else _edge(output) for output in outputs]
         externals = [e.tensor for e in observer.externals.values() if e.tensor.requires_grad]
         reached = [_reached(root, [*edges, *map(_edge, externals)]) for root in roots if root is not None]
-        used = set().union(*reached)
+        used = set().union(*reached)  # a backward must not reach the others
         positions = [position for n, position in enumerate(positions) if n in used]
         externals = [tensor for n, tensor in enumerate(externals, len(edges)) if n in used]
         edges = [edge for n, edge in enumerate(edges) if n in used]
@@ -311,20 +311,24 @@ def _edge(output: Any) -> Any:
 
 
 def _reached(root: Any, ends: Sequence[Any]) -> set[int]:
-    """The positions of the ends from which a result was computed."""
+    """The positions of the ends from which a result was computed.
+
+    Args:
+        root: The edge of the result.
+        ends: Edges. One node can have several, for instance that of ``chunk``; each has a number of its own.
+    """
     position_of = {(end.node, end.output_nr): n for n, end in enumerate(ends)}
     reached: set[int] = set()
-    waiting, seen = [(root.node, root.output_nr)], set()
+    passed: set[Any] = set()
+    waiting = [(root.node, root.output_nr)]
     while waiting:
-        at = waiting.pop()
-        if at[0] is None or at in seen:
-            continue
-        seen.add(at)
-        if at in position_of:
-            reached.add(position_of[at])
-        elif (at[0], None) not in seen:
-            seen.add((at[0], None))
-            waiting += at[0].next_functions
+        edge = waiting.pop()
+        node = edge[0]
+        if edge in position_of:
+            reached.add(position_of[edge])
+        elif node is not None and node not in passed:
+            passed.add(node)
+            waiting += node.next_functions
     return reached
 
 

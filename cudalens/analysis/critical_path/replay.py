@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.critical_path.dependencies import Moments
+from cudalens.analysis.critical_path.dependencies import Moments, Works
 from cudalens.analysis.critical_path.graph import ROOT, DependencyGraph
 from cudalens.analysis.event_arrays import nearest
 from cudalens.analysis.time.averages import chosen_rows, sums_beneath
@@ -167,18 +167,7 @@ class _Replay:
 
     def times(self) -> Times:
         cuts = self._cuts()
-        cut_times = self._pass(cuts)
-        graph, now = self._graph, self._durations
-        works, host = graph.works, graph.host
-        level = self._root.copy()
-        np.maximum.at(level, self._launched, self._base[self._launch_part] + self._demand)
-        edges = graph.edges
-        source = cut_times[np.searchsorted(cuts, edges.source)]
-        np.maximum.at(level, edges.target, source + now.work[edges.source] + edges.lag - self._sum[edges.target])
-        for first, stop in zip(works.first.tolist(), works.stop.tolist(), strict=True):
-            np.maximum.accumulate(level[first:stop], out=level[first:stop])
-        start = level + self._sum
-        return Times(start, self._moments, self._last(start, host.last))
+        return self._all_times(cuts, self._pass(cuts))
 
     def _pass(self, cuts: Ints) -> Ints:
         lists = self._lists(cuts)
@@ -263,6 +252,20 @@ class _Replay:
         chosen = order[opens]
         for cut, of_part, least in zip(run[chosen].tolist(), part[chosen].tolist(), most.tolist(), strict=True):
             lists.groups.setdefault(cut, []).append((of_part, least))
+
+    def _all_times(self, cuts: Ints, cut_times: Ints) -> Times:
+        """Return all times, from those of the cuts."""
+        graph, now = self._graph, self._durations
+        works, host = graph.works, graph.host
+        level = self._root.copy()
+        np.maximum.at(level, self._launched, self._base[self._launch_part] + self._demand)
+        edges = graph.edges
+        source = cut_times[np.searchsorted(cuts, edges.source)]
+        np.maximum.at(level, edges.target, source + now.work[edges.source] + edges.lag - self._sum[edges.target])
+        for first, stop in zip(works.first.tolist(), works.stop.tolist(), strict=True):
+            np.maximum.accumulate(level[first:stop], out=level[first:stop])
+        start = level + self._sum
+        return Times(start, self._moments, self._last(start, host.last))
 
     def _last(self, start: Ints, last: Ints) -> int:
         host = self._graph.host
@@ -387,18 +390,21 @@ class Change:
             self.scale_host(self._is_launch(), factor)
             self.assumed.append("the delay from a launch to its work stays")
         else:
-            named = self.named(key)
-            works = named[self._graph.works.row]
-            host = named & (self._graph.host.of_row >= 0)
-            if not works.any() and not host.any():
-                raise ValueError(f"{key!r} matches no event in this part of the trace")
-            self._scale_work(works, factor)
-            if host.any():
-                self.scale_host(host, factor)
-                self.assumed.append(f"host time of {key} includes its descendants; its device work stays")
-            count = int(works.sum()) or int(host.sum())
-            text = f"{count} x {key} " + ("removed" if factor == 0 else f"x {factor:g}")
+            text = self._scale_named(key, factor)
         self.texts.append(text)
+
+    def _scale_named(self, pattern: str, factor: float) -> str:
+        named = self.named(pattern)
+        works = named[self._graph.works.row]
+        host = named & (self._graph.host.of_row >= 0)
+        if not works.any() and not host.any():
+            raise ValueError(f"{pattern!r} matches no event in this part of the trace")
+        self._scale_work(works, factor)
+        if host.any():
+            self.scale_host(host, factor)
+            self.assumed.append(f"host time of {pattern} includes its descendants; its device work stays")
+        count = int(works.sum()) or int(host.sum())
+        return f"{count} x {pattern} " + ("removed" if factor == 0 else f"x {factor:g}")
 
     def named(self, pattern: str) -> Bools:
         """Return the rows of events with this name, or with names that match a pattern with ``*``."""
@@ -444,12 +450,7 @@ class Change:
         fused = np.flatnonzero(of >= 0)
         if len(fused) < 2:
             raise ValueError(f"fuse selects {len(fused)} pieces of device work in this part of the trace; it needs two")
-        # For each of `fused`, the work of its group whose launch comes first; shape of `fused`.
-        issued = np.where(works.has_launch[fused], works.issued[fused], np.iinfo(np.int64).max)
-        order = np.lexsort((issued, of[fused]))
-        first = np.flatnonzero(run_starts(of[fused][order]))
-        _, number = np.unique(of[fused], return_inverse=True)
-        leader = fused[order][first][number]
+        leader = _leaders(works, of, fused)
         follows = (of >= 0) & (of == np.roll(of, 1)) & ~works.is_first
         self._close_gaps(follows)
         # On each stream the first work waits for the one launch; the others follow in the order of the stream.
@@ -472,11 +473,7 @@ class Change:
         kept = launch[np.concatenate([others, leaders])]
         calls[kept[kept >= 0]] = False
         if without_operators:
-            # Operators with launches, all of which are dropped.
-            events, launches = self.events, self._is_launch()
-            parent, depth = integers(events["parent"]), events["depth"].to_numpy()
-            gone, total = (sums_beneath(mask.astype(np.int64), parent, depth) for mask in (calls, launches))
-            calls |= is_category(events["cat"].array, ("cpu_op",)) & (gone > 0) & (gone == total)
+            calls |= self._idle_operators(calls)
         self.scale_host(calls, 0.0)
 
     def _drop_host_between(self, fused: Ints, leader: Ints) -> None:
@@ -490,6 +487,13 @@ class Change:
         np.add.at(covers, first + 1, 1)
         np.add.at(covers, np.maximum(last, first) + 1, -1)
         self._host_factor[np.cumsum(covers)[:-1] > 0] = 0.0
+
+    def _idle_operators(self, dropped: Bools) -> Bools:
+        """Operators with launches, all of which are dropped."""
+        events, launches = self.events, self._is_launch()
+        parent, depth = integers(events["parent"]), events["depth"].to_numpy()
+        gone, total = (sums_beneath(mask.astype(np.int64), parent, depth) for mask in (dropped, launches))
+        return is_category(events["cat"].array, ("cpu_op",)) & (gone > 0) & (gone == total)
 
     def drop_syncs(self, rows: Ints | None = None) -> None:
         """Synchronising calls do not wait: those in these rows of the events, by default all."""
@@ -510,6 +514,15 @@ class Change:
         """Work after the device work in these rows does not wait for its end."""
         works = self._graph.works
         self._durations.follows[np.roll(np.isin(works.row, rows), 1) & ~works.is_first] = False
+
+
+def _leaders(works: Works, group: Ints, fused: Ints) -> Ints:
+    """For each of `fused`, the work of its group whose launch comes first; shape of `fused`."""
+    issued = np.where(works.has_launch[fused], works.issued[fused], np.iinfo(np.int64).max)
+    order = np.lexsort((issued, group[fused]))
+    first = np.flatnonzero(run_starts(group[fused][order]))
+    _, number = np.unique(group[fused], return_inverse=True)
+    return fused[order][first][number]
 
 
 def _scaled(length: Ints, factor: Floats) -> Ints:

@@ -228,19 +228,18 @@ def differences(old: tuple[Any, ...], new: tuple[Any, ...], labels: Sequence[str
     if len(old) != len(new) or old[0] != new[0]:
         return "value", "other arguments than before"
     if old[1:head] != new[1:head]:
-        return "mode", changed_setting(old[head - 1], new[head - 1]) or _mode_words(new[1:head])
+        if changed := changed_setting(old[head - 1], new[head - 1]):
+            return "mode", changed
+        mode = new[1:head]
+        words = ["gradients on" if mode[0] else "gradients off"]
+        words += ["inference mode"] if mode[1] else []
+        words += [f"autocast to {str(mode[3]).removeprefix('torch.')}"] if mode[2] else []
+        return "mode", ", ".join(words)
     for label, before, after in zip(labels, old[head:], new[head:], strict=True):
         if before != after:
             is_tensor = isinstance(before[0], torch.Size) and isinstance(after[0], torch.Size)
             return ("shape" if is_tensor else "value"), f"{label}: {describe(before)} → {describe(after)}"
     return "value", "another state of its modules"
-
-
-def _mode_words(mode: tuple[Any, ...]) -> str:
-    words = ["gradients on" if mode[0] else "gradients off"]
-    words += ["inference mode"] if mode[1] else []
-    words += [f"autocast to {str(mode[3]).removeprefix('torch.')}"] if mode[2] else []
-    return ", ".join(words)
 
 
 def describe(key: tuple[Any, ...]) -> str:

@@ -75,7 +75,10 @@ def change_of_caller(here: Place) -> str:
         return capturable_line(_optimizer_in(here))
     if any(file.startswith(_DISTRIBUTIONS) for file in files):
         return _NO_VALIDATION
-    return _returned_tensor(here.source)
+    # A return statement without the copy to the host, which the caller can make.
+    if here.source.startswith("return ") and _TO_HOST.search(here.source) is not None:
+        return f"- {here.source}\n+ {_TO_HOST.sub('.detach()', here.source)}"
+    return ""
 
 
 def change_of_offload(here: Place) -> tuple[Place, str]:
@@ -125,14 +128,6 @@ def _optimizer_in(here: Place) -> str:
     source = here.source
     found = _STEP.search(source) or _SCALED_STEP.search(source)
     return "optimizer" if found is None else found[1]
-
-
-def _returned_tensor(source: str) -> str:
-    """A return statement without the copy to the host, which the caller can make."""
-    if not source.startswith("return ") or _TO_HOST.search(source) is None:
-        return ""
-    changed = _TO_HOST.sub(".detach()", source)
-    return f"- {source}\n+ {changed}"
 
 
 def _files_of_torch() -> list[str]:

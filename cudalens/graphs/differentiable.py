@@ -135,7 +135,9 @@ class _Replayed(torch.autograd.Function):
 
     @staticmethod
     def _run(ctx: Any, grads: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
-        derivative, given = ctx.node.derivative, _Replayed._given_parts(ctx, grads)
+        derivative = ctx.node.derivative
+        positions = {position for position, grad in zip(ctx.positions, grads, strict=True) if grad is not None}
+        given = {derivative.parts[position] for position in positions}  # the parts that are differentiated
         outside = zip(derivative.saved.outside.values(), ctx.versions, derivative.parts_outside, strict=True)
         for tensor, version, parts in outside:
             if not parts.isdisjoint(given):  # another part may have had its backward, and an optimizer its step
@@ -147,17 +149,10 @@ class _Replayed(torch.autograd.Function):
         copying.copy_all([target for target, _ in copies], [source for _, source in copies])
         ctx.tree.own_gradients(ctx.owners)
         leaves = [*saved, *(grad for grad in grads if grad is not None)]
-        positions = {position for position, grad in zip(ctx.positions, grads, strict=True) if grad is not None}
         found = ctx.tree.run_backward(ctx.node, positions, leaves)
         if ctx.eager is not None:
             found = ctx.eager.compare(ctx.node, grads, found)
         return [grad if is_needed else None for grad, is_needed in zip(found, ctx.needs_input_grad[1:], strict=True)]
-
-    @staticmethod
-    def _given_parts(ctx: Any, grads: Sequence[torch.Tensor | None]) -> set[int]:
-        """The parts of the results that are differentiated (`Derivative.parts`)."""
-        parts = ctx.node.derivative.parts
-        return {parts[position] for position, grad in zip(ctx.positions, grads, strict=True) if grad is not None}
 
     @staticmethod
     def _saved(ctx: Any, given: set[int]) -> Sequence[torch.Tensor]:
@@ -253,12 +248,11 @@ def second_derivative_fails(name: str, gradients: Sequence[torch.Tensor | None])
         "A graph has no second derivative. Later calls run without a graph, so run this step again; or call the "
         "function itself (.fn) where second derivatives are needed."
     )
-    positions = [n for n, grad in enumerate(gradients) if grad is not None]
+    given = {n: grad for n, grad in enumerate(gradients) if grad is not None}
     with torch.enable_grad():
-        found = _Undifferentiable.apply(  # type: ignore[no-untyped-call]
-            message, *(_tracked(gradients[n]) for n in positions)
-        )
-    made = dict(zip(positions, found, strict=True))
+        tracked = [grad.detach().requires_grad_() for grad in given.values()]
+        found = _Undifferentiable.apply(message, *tracked)  # type: ignore[no-untyped-call]
+    made = dict(zip(given, found, strict=True))
     return [made.get(n) for n in range(len(gradients))]
 
 
@@ -273,11 +267,6 @@ class _Undifferentiable(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         raise RuntimeError(ctx.message)
-
-
-def _tracked(gradient: torch.Tensor | None) -> torch.Tensor:
-    assert gradient is not None
-    return gradient.detach().requires_grad_()
 
 
 def backward_variant(number: int, node: GraphNode, given: set[int], leaves: Sequence[torch.Tensor]) -> Variant:

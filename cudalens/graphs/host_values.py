@@ -59,7 +59,10 @@ class Upload:
         """Whether another call copies the same: an argument of the same form, or a constant with equal bytes."""
         if self.value is None or other.value is None:
             return replace(self, buffer=None) == replace(other, buffer=None)
-        return self.dtype == other.dtype and _are_equal(self.value, other.value)
+        a, b = self.value, other.value
+        if self.dtype != other.dtype or a.dtype != b.dtype or a.shape != b.shape or a.stride() != b.stride():
+            return False
+        return a.numel() == 0 or _bytes_of(a) == _bytes_of(b)
 
     def on_device(self, tensors: Sequence[torch.Tensor], device: int) -> Upload:
         """The same with its copy on the device.
@@ -82,13 +85,6 @@ class Upload:
             return self.value
         given = tensors[self.argument]
         return given.as_strided(self.size, self.stride, int(given.storage_offset()) + self.offset)
-
-
-def _are_equal(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two CPU tensors have the same form and the same bytes."""
-    if one.shape != other.shape or one.stride() != other.stride() or one.dtype != other.dtype:
-        return False
-    return one.numel() == 0 or _bytes_of(one) == _bytes_of(other)
 
 
 def _bytes_of(tensor: torch.Tensor) -> bytes:

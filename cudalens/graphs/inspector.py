@@ -71,7 +71,10 @@ def _rows(manager: Any, device: int) -> Iterator[dict[str, Any]]:
     nodes = list(_nodes(manager))
     for number, wrapped in sorted((_number(key), wrapped) for key, wrapped in manager.ids_to_funcs.items()):
         yield common | _function_row(manager, number, wrapped, nodes)
-    on_path = _path_numbers(manager.current_node)
+    on_path, current = [], manager.current_node
+    while current is not None:
+        on_path.append(_number(current.id))
+        current = current.parent
     for node, parent, depth in nodes:
         yield common | _node_row(manager, node, parent, depth, on_path)
     yield from (common | row for row in _rerecord_rows(manager))
@@ -88,14 +91,6 @@ def _nodes(manager: Any) -> Iterator[tuple[Any, int | None, int]]:
 def _number(numbered: Any) -> int:
     """The ids are objects with one number in them."""
     return int(getattr(numbered, "id", numbered))
-
-
-def _path_numbers(node: Any) -> list[int]:
-    found = []
-    while node is not None:
-        found.append(_number(node.id))
-        node = node.parent
-    return found
 
 
 def _name(wrapped: Any) -> str:
@@ -140,6 +135,7 @@ def _node_row(manager: Any, node: Any, parent: int | None, depth: int, on_path: 
         for position in node.non_static_input_idx
         if isinstance(tensor := node.reconstructed_inputs[position], torch.Tensor)
     ]
+    num_live = sum(ref is not None and ref() is not None for ref in node.outputs_weakrefs)
     return {
         "kind": "recording",
         "function": _name(wrapped),
@@ -155,12 +151,8 @@ def _node_row(manager: Any, node: Any, parent: int | None, depth: int, on_path: 
         "num_copied_inputs": len(copied),
         "copied_bytes": sum(tensor.numel() * tensor.element_size() for tensor in copied),
         "num_outputs": len(node.outputs_metadata),
-        "num_live_outputs": None if state == "idle" else sum(_is_live(ref) for ref in node.outputs_weakrefs),
+        "num_live_outputs": None if state == "idle" else num_live,
     }
-
-
-def _is_live(ref: Any) -> bool:
-    return ref is not None and ref() is not None
 
 
 def _rerecord_rows(manager: Any) -> Iterator[dict[str, Any]]:

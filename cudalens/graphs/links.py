@@ -63,7 +63,8 @@ def link_between(result: torch.Tensor, base: torch.Tensor) -> Link:
         return Link(Kind.SAME)
     is_related = base_of(result) is base_of(base)
     if result.requires_grad and not result.is_leaf:
-        return Link(Kind.VIEW if is_related and not _repeats_memory(base) else Kind.OWN)
+        repeats_memory = any(stride == 0 and size > 1 for size, stride in zip(base.shape, base.stride(), strict=True))
+        return Link(Kind.VIEW if is_related and not repeats_memory else Kind.OWN)
     if is_related and not is_new_leaf(result):
         return Link(Kind.UNTRACKED_VIEW if base.requires_grad else Kind.VIEW)
     return Link(Kind.DETACHED if share_version(result, base) else Kind.DATA, is_new_leaf(result))
@@ -113,10 +114,6 @@ def _as_dtype(base: torch.Tensor, place: TensorPlace) -> torch.Tensor:
     if place.dtype.is_complex and base.dtype == place.dtype.to_real():
         return torch.view_as_complex(flat.view(-1, 2))
     return flat.view(place.dtype)
-
-
-def _repeats_memory(tensor: torch.Tensor) -> bool:
-    return any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def share_version(a: torch.Tensor, b: torch.Tensor) -> bool:

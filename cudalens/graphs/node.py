@@ -285,9 +285,16 @@ class GraphNode:
 
     def mismatch(self, leaves: Sequence[Any]) -> Finding:
         """Why `fits` says no."""
-        found = self._moved(leaves) or self._named.difference() or self._still_alive()
-        reason, what = found or (Reason.STATIC_MOVED, "")
-        return Finding(reason, what, self.variant.function.place)
+        place = self.variant.function.place
+        if (found := self._moved(leaves) or self._named.difference()) is not None:
+            return Finding(*found, place)
+        for depth, index in self.dead_before:
+            ref = self.path[depth].refs[index]
+            if ref is not None and ref.is_alive():
+                return Finding(
+                    Reason.OUTPUT_ALIVE, f"output {index} of {self.path[depth].variant.function.name}", place
+                )
+        return Finding(Reason.STATIC_MOVED, "", place)
 
     def _moved(self, leaves: Sequence[Any]) -> tuple[Reason, str] | None:
         for fixed in self.fixed:
@@ -299,13 +306,6 @@ class GraphNode:
                 return (Reason.MANAGED_MOVED if guard.tensor is None else Reason.STATIC_MOVED), f"'{guard.label}'"
         moved = self.of_backward.moved()
         return None if moved is None else (Reason.STATIC_MOVED, f"'{moved}'")
-
-    def _still_alive(self) -> tuple[Reason, str] | None:
-        for depth, index in self.dead_before:
-            ref = self.path[depth].refs[index]
-            if ref is not None and ref.is_alive():
-                return Reason.OUTPUT_ALIVE, f"output {index} of {self.path[depth].variant.function.name}"
-        return None
 
     def copy_inputs(self, leaves: Sequence[Any]) -> None:
         """Copy the arguments of this call into the recording's memory."""

@@ -38,7 +38,11 @@ def node_rows(node: GraphNode, backend: GraphBackend) -> list[dict[str, Any]]:
                 "Trace: its events have the nodes, without operators and dependencies."
             )
         first = len(rows)
-        operators = _by_node([one for one in node.captured if one.piece == piece], len(works))
+        operators: list[CapturedOperator | None] = [None] * len(works)  # None for what no operator added
+        for one in node.captured:
+            if one.piece == piece:
+                for position in range(one.first, min(one.end, len(works))):
+                    operators[position] = one
         for work, operator in zip(works, operators, strict=True):
             after = tuple(first + position for position in work.after) or last
             row = {"node": len(rows), "piece": piece, "kernel": work.name, "kind": work.kind or None, "after": after}
@@ -54,15 +58,6 @@ def node_rows(node: GraphNode, backend: GraphBackend) -> list[dict[str, Any]]:
         needed = {position for work in works for position in work.after}
         last = tuple(first + n for n in range(len(works)) if n not in needed) or last
     return rows
-
-
-def _by_node(operators: Sequence[CapturedOperator], num_nodes: int) -> list[CapturedOperator | None]:
-    """The operator that added each node; None for what no operator added."""
-    found: list[CapturedOperator | None] = [None] * num_nodes
-    for operator in operators:
-        for position in range(operator.first, min(operator.end, num_nodes)):
-            found[position] = operator
-    return found
 
 
 def module_names(call: Any, modules: Sequence[torch.nn.Module]) -> dict[int, str]:

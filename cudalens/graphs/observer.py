@@ -278,12 +278,6 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._find(Reason.OUTSIDE_CALL, f"{name} on the CPU", here)
         return out
 
-    def _note_captured(self, first: int, name: str, here: Place) -> None:
-        """Note which nodes an operator added to the graph."""
-        end = None if self.num_captured is None else self.num_captured()
-        if end is not None and end > first:
-            self.captured.append(CapturedOperator(self._num_reads, first, end, name, here, _calling_module()))
-
     def note_outputs(self, outputs: Sequence[Any]) -> None:
         """What it returns and neither made nor got as an argument comes from outside, too."""
         for tensor in _tensors(list(outputs)):
@@ -303,6 +297,12 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             for key, made in self.made.items()
             if key not in known and made.is_on_device and made.ref.address and made.ref.is_alive()
         ]
+
+    def _note_captured(self, first: int, name: str, here: Place) -> None:
+        """Note which nodes an operator added to the graph."""
+        end = None if self.num_captured is None else self.num_captured()
+        if end is not None and end > first:
+            self.captured.append(CapturedOperator(self._num_reads, first, end, name, here, _calling_module()))
 
     def _can_read(self, func: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         """Whether an operator reads a value of the device, or makes a result of its size, and a recording can be split.
@@ -361,20 +361,17 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         key = storage_id(tensor)
         if key in self._inputs:
             if is_write:
-                self._note_write(key, tensor, (name, here))
+                # Of arguments that share a storage, mark those whose memory overlaps with what the operator wrote.
+                start, end = span(tensor)
+                for position, (first, last) in self._inputs[key]:
+                    if start < last and first < end:
+                        self.written.setdefault(position, (name, here))
         elif key not in self.made:
             known = self.externals.get(key)
             if known is None:
                 self.externals[key] = External(tensor, here, is_write, version_of(tensor))
             elif is_write and not known.is_written:
                 self.externals[key] = replace(known, is_written=True)
-
-    def _note_write(self, key: int, tensor: torch.Tensor, found: tuple[str, Place]) -> None:
-        """Of arguments that share a storage, mark those whose memory overlaps with what the operator wrote."""
-        start, end = span(tensor)
-        for position, (first, last) in self._inputs[key]:
-            if start < last and first < end:
-                self.written.setdefault(position, found)
 
     def _check_operator(
         self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], here: Place, *, is_on_device: bool
@@ -411,7 +408,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 if not is_view and not is_written:
                     self._find(Reason.SYNCHRONISES, f"{name} of host memory that the device writes", here)
             elif key not in self.made:
-                if is_copy and (is_written or _is_asynchronous(tensor, name, args, kwargs)):
+                if is_copy and (is_written or (tensor.is_pinned() and not _is_blocking(name, args, kwargs))):
                     continue  # the graph has its address
                 self._note_host_read(name, tensor, here, is_written=is_written, is_copy=is_copy)
 
@@ -573,11 +570,6 @@ def _is_small_copy_to_host(name: str, args: tuple[Any, ...], kwargs: Mapping[str
 def _is_blocking(name: str, args: Any, kwargs: Mapping[str, Any]) -> bool:
     """Whether the host waits for a copy."""
     return not (kwargs.get("non_blocking") or (name == "copy_" and len(args) > 2 and args[2]))
-
-
-def _is_asynchronous(source: torch.Tensor, name: str, args: Any, kwargs: Mapping[str, Any]) -> bool:
-    """Whether the device reads host memory during a replay."""
-    return source.is_pinned() and not _is_blocking(name, args, kwargs)
 
 
 def _draws(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:

@@ -208,22 +208,21 @@ class _Description:
                 first = seen.setdefault(id(output), position)
                 if first != position:
                     self._repeated[position] = first
-                elif self._is_made(position, output):
+                elif self._argument_of(position, output) is None and storage_id(output) not in self._around.externals:
                     groups.setdefault(storage_id(output), []).append(position)
         for key, positions in groups.items():
             self._link_group(key, positions)
         return [self._describe(position, output) for position, output in enumerate(self._outputs)]
-
-    def _is_made(self, position: int, output: torch.Tensor) -> bool:
-        """Whether an output's memory is neither an argument's nor from outside."""
-        return self._argument_of(position, output) is None and storage_id(output) not in self._around.externals
 
     def _link_group(self, key: int, positions: list[int]) -> None:
         """Find which of the outputs that share a storage the others are derived from."""
         owners = self._owners[key] = []
         for position in sorted(positions, key=self._derives_last):
             output = self._outputs[position]
-            base = None if position >= self._around.first_saved else self._base_among(owners, output)
+            base = None
+            if position < self._around.first_saved:
+                related = (n for n in owners if base_of(self._outputs[n]) is base_of(output))
+                base = next(related, None if _is_tracked(output) or not owners else owners[0])
             link = OWN if base is None else link_between(output, self._outputs[base])
             if base is None or link.kind is Kind.OWN:
                 owners.append(position)
@@ -233,10 +232,6 @@ class _Description:
     def _derives_last(self, position: int) -> tuple[bool, bool, bool]:
         output = self._outputs[position]
         return position >= self._around.first_saved, not _is_tracked(output), base_of(output) is not output
-
-    def _base_among(self, owners: Sequence[int], output: torch.Tensor) -> int | None:
-        related = (n for n in owners if base_of(self._outputs[n]) is base_of(output))
-        return next(related, None if _is_tracked(output) or not owners else owners[0])
 
     def _describe(self, position: int, output: Any) -> Output:
         if not isinstance(output, torch.Tensor):

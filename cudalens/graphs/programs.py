@@ -265,7 +265,8 @@ class Training(Inference):
         with torch.autograd.graph.saved_tensors_hooks(saved.pack, saved.unpack):
             positions, edges = self._start(leaves)
             outputs = super().run(leaves, observer)
-        roots = [None if _is_new_leaf(output) else _edge(output) for output in outputs]
+        is_new = [isinstance(output, torch.Tensor) and is_new_leaf(output) for output in outputs]
+        roots = [None if new else _edge(output) for new, output in zip(is_new, outputs, strict=True)]
         externals = [e.tensor for e in observer.externals.values() if e.tensor.requires_grad]
         reached = [_reached(root, [*edges, *map(_edge, externals)]) for root in roots if root is not None]
         used = set().union(*reached)  # a backward must not reach the others
@@ -298,10 +299,6 @@ class Training(Inference):
         with torch.enable_grad():
             made: torch.Tensor = _Source.apply(anchor, lambda: self._alias(plain))  # type: ignore[no-untyped-call]
         return made
-
-
-def _is_new_leaf(output: Any) -> bool:
-    return isinstance(output, torch.Tensor) and is_new_leaf(output)
 
 
 def _edge(output: Any) -> Any:

@@ -81,14 +81,20 @@ def _guard(variant: Variant) -> Reads:
     reads = find_reads(
         python_roots(variant), executed, reads_hooks=variant.has_backward, reads_gradients=adds_gradients
     )
-    variant.identities = _identities(reads)
+    variant.identities = {}  # the tensors that code may compare an argument with by identity, with labels
+    if reads.has_identities:
+        variant.identities = {id(at.value): f"'{at.label}'" for at in reads.tensors}
+        variant.identities |= {id(key): label for key, label in reads.keys}
     made = {one.place for one in variant.stored}
     reads.values = [at for at in reads.values if not _is_new_gradient(at, made)]
     reads.tensors = [at for at in reads.tensors if place_id(at.container, at.key) not in made]
     for one in variant.stored:
         one.needs_same = reads.has_identities
     variant.wrappers = list({id(at.value): at for at in reads.tensors if is_wrapper(at.value)}.values())
-    tensors = _unused_tensors(variant, reads)
+    # Tensors that no operator takes, but whose sizes, say, the code can read. A recording compares the others.
+    used = [*variant.reads, *(variant.before.reads if variant.before is not None else ())]
+    known = {(id(container), key) for container, key in used}
+    tensors = [at for at in reads.tensors if (id(at.container), at.key) not in known]
     plain = [at for at in tensors if is_plain(at.value)]
     same = [at for at in tensors if reads.has_identities or not is_plain(at.value) or at.value.__dict__]
     places = [(name, HostContents(name.container, name.key)) for name in variant.host_names]
@@ -97,23 +103,9 @@ def _guard(variant: Variant) -> Reads:
     return reads
 
 
-def _identities(reads: Reads) -> dict[int, str]:
-    """The tensors that code may compare an argument with by identity, with labels."""
-    if not reads.has_identities:
-        return {}
-    return {id(at.value): f"'{at.label}'" for at in reads.tensors} | {id(key): label for key, label in reads.keys}
-
-
 def _is_new_gradient(read: Read, made: set[tuple[int, Any]]) -> bool:
     """Whether a value says that a gradient is missing which the call makes: the variant compares what was before."""
     return isinstance(read.container, IsGradientMissing) and (id(read.container.tensor), "grad") in made
-
-
-def _unused_tensors(variant: Variant, reads: Reads) -> list[Read]:
-    """Tensors that no operator takes, but whose sizes, say, the code can read. A recording compares the others."""
-    used = [*variant.reads, *(variant.before.reads if variant.before is not None else ())]
-    known = {(id(container), key) for container, key in used}
-    return [at for at in reads.tensors if (id(at.container), at.key) not in known]
 
 
 def _hidden_tensor(operators: Mapping[CodeType, FunctionType]) -> Finding | None:

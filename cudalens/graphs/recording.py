@@ -264,7 +264,12 @@ class Recorder:
         """The reason for a failed capture, after its memory was freed."""
         finding = _why(observer, error, handled)
         if finding.reason is Reason.CAPTURE_FAILED:
-            finding = _why_after_read(node.waits, finding) if node.waits else _unread(node) or finding
+            if node.waits:  # without the value that the host reads, it may not fail
+                wait = next((wait for wait in reversed(node.waits) if wait.change), node.waits[-1])
+                what = f"the read of {wait.shown}, then {finding.what}"
+                finding = Finding(Reason.SYNCHRONISES, what, wait.place, wait.change)
+            else:
+                finding = _unread(node) or finding
         clear_tracebacks(error, handled)
         self._abandon(node)
         self._invalidate(node, observer.left_behind(()))
@@ -604,12 +609,6 @@ def _why(observer: Observer, error: BaseException, handled: BaseException | None
     return Finding(
         Reason.CAPTURE_FAILED, f"{type(error).__name__}: {causes[-1].partition(chr(10))[0]}", observer.last_place
     )
-
-
-def _why_after_read(waits: Sequence[Wait], finding: Finding) -> Finding:
-    """The reason for a failed capture behind a value that the host reads: without the read, it may not fail."""
-    wait = next((wait for wait in reversed(waits) if wait.change), waits[-1])
-    return Finding(Reason.SYNCHRONISES, f"the read of {wait.shown}, then {finding.what}", wait.place, wait.change)
 
 
 def _unread(node: GraphNode) -> Finding | None:

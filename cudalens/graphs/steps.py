@@ -106,7 +106,11 @@ class Steps:
             return self._begin()
         if current.is_over():  # nothing is left that could call the backward
             return self._begin()
-        self._report_pending(function, log)
+        self._blocked[function.id] += 1
+        finding = Finding(Reason.PENDING_BACKWARD, f"of {function.name}", function.place)
+        log.note(function, finding)
+        if self._blocked[function.id] == _PATIENCE:
+            warnings.warn(f"cudalens: {function.name} {finding}. {finding.reason.advice}", RuntimeWarning, stacklevel=5)
         return False
 
     def ran(self, function: Function, mode: Mode) -> None:
@@ -127,13 +131,6 @@ class Steps:
         self._ran.clear()
         self._blocked.clear()
         return True
-
-    def _report_pending(self, function: Function, log: Log) -> None:
-        self._blocked[function.id] += 1
-        finding = Finding(Reason.PENDING_BACKWARD, f"of {function.name}", function.place)
-        log.note(function, finding)
-        if self._blocked[function.id] == _PATIENCE:
-            warnings.warn(f"cudalens: {function.name} {finding}. {finding.reason.advice}", RuntimeWarning, stacklevel=6)
 
 
 #: A function may be called twice in one step; from then on the backward is probably never called.

@@ -189,7 +189,7 @@ def find_stored(
         elif len(places) == 1:
             ((place, name),) = places.items()
             tensor = name.container[name.key]
-            if _is_gradient(name):
+            if name.key == "grad" and isinstance(name.container, AttributeItems):
                 owner = name.container.owner
                 if id(owner) in missing and (id(owner) in used or is_wrapper(owner)):
                     was_missing = missing[id(owner)][1]
@@ -201,10 +201,6 @@ def find_stored(
             ):
                 found.append(StoredTensor(name.container, name.key, name.label, form_of(tensor), latest=tensor))
     return found
-
-
-def _is_gradient(name: Name) -> bool:
-    return name.key == "grad" and isinstance(name.container, AttributeItems)
 
 
 def _replaces(tensor: torch.Tensor, before: torch.Tensor, container: Any, observer: Observer) -> bool:

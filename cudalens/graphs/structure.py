@@ -96,16 +96,12 @@ def unflatten_tree(leaves: Sequence[Any], spec: Any) -> Any:
             start += 1
             continue
         values = unflatten_tree(leaves[start : start + record.num_leaves], record.spec)
-        parts.append(_make_record(record, values))
+        made: Any = object.__new__(record.kind)
+        for name, value in zip(record.names, values, strict=True):
+            object.__setattr__(made, name, value)
+        parts.append(made)
         start += record.num_leaves
     return pytree.tree_unflatten(parts, spec.spec)
-
-
-def _make_record(record: Record, values: Sequence[Any]) -> Any:
-    made: Any = object.__new__(record.kind)
-    for name, value in zip(record.names, values, strict=True):
-        object.__setattr__(made, name, value)
-    return made
 
 
 def labels_in(part: Any, label: str) -> list[str]:

@@ -245,10 +245,6 @@ def overwritten(variant: Variant, leaves: Sequence[Any], on_path: set[int]) -> F
             if is_other and _overlap(leaf, leaves[position]):
                 other = f"{what}, whose memory is also that of '{variant.labels[n]}'"
                 return Finding(Reason.MUTATED_INPUT, other, place)
-    return _overwritten_outside(variant, leaves, fixed)
-
-
-def _overwritten_outside(variant: Variant, leaves: Sequence[Any], fixed: set[int]) -> Finding | None:
     for n, leaf in enumerate(leaves):
         if isinstance(leaf, torch.Tensor) and n not in fixed and _address(leaf) in variant.written_outside:
             what = f"'{variant.labels[n]}', which it also reaches from outside"

@@ -107,7 +107,10 @@ def warm_up(
         if made is not None and made.is_in_pool and made.ref.address:
             node.add(output, made.place)
     node.add_saved(saved)
-    return outputs, node, _left_behind(observer, results, kept)
+    left = [made for made in observer.left_behind(results) if made.ref.address not in kept]
+    if left and gc.collect():
+        left = [made for made in left if made.ref.is_alive()]
+    return outputs, node, left
 
 
 def _note_stored(
@@ -119,13 +122,6 @@ def _note_stored(
     variant.stored = find_stored(names, observer, outputs, effects.snapshot, {ref.address for ref in saved})
     effects.snapshot.leave_out(one.place for one in variant.stored)
     move_out(variant.stored)
-
-
-def _left_behind(observer: Observer, results: list[torch.Tensor], kept: set[int]) -> list[Made]:
-    left = [made for made in observer.left_behind(results) if made.ref.address not in kept]
-    if left and gc.collect():
-        left = [made for made in left if made.ref.is_alive()]
-    return left
 
 
 #: The generator function below ``torch.autograd.graph.disable_saved_tensors_hooks``, which torch.func enters, too.

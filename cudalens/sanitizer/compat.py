@@ -608,12 +608,6 @@ class CUDASanitizerDispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-c
                 handler._handle_memory_allocation(address)
             case gpu_trace.MemoryFreed(address):
                 handler._handle_memory_deallocation(address)
-            case _:
-                self._on_synchronization(record)
-
-    def _on_synchronization(self, record: gpu_trace.Record) -> None:
-        handler = self.event_handler
-        match record:
             case gpu_trace.StreamCreated(stream):
                 handler._handle_stream_creation(stream)
             case gpu_trace.DeviceSynchronized():

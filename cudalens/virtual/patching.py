@@ -47,24 +47,20 @@ class Patches:
         errors: list[Exception] = []
         while self._undo or self._attributes or self._items:
             try:
-                self._restore_last()
+                if self._undo:
+                    self._undo.pop()()
+                elif self._items:
+                    mapping, key, value = self._items.pop()
+                    if value is ABSENT:
+                        mapping.pop(key, None)
+                    else:
+                        mapping[key] = value
+                else:
+                    put_back(*self._attributes.pop())
             except Exception as error:  # everything else must still be restored
                 errors.append(error)
         if errors:
             raise errors[0]
-
-    def _restore_last(self) -> None:
-        if self._undo:
-            self._undo.pop()()
-            return
-        if self._items:
-            mapping, key, value = self._items.pop()
-            if value is ABSENT:
-                mapping.pop(key, None)
-            else:
-                mapping[key] = value
-            return
-        put_back(*self._attributes.pop())
 
 
 def is_dummy(kind: Any) -> bool:

@@ -240,8 +240,10 @@ def _layer_norm(source: Source, node: ast.BinOp) -> tuple[str, str, ast.stmt | N
     name, last = node.left.id, source.statement(node)
     stores = [one for one in source.nodes(ast.Name) if one.id == name and not isinstance(one.ctx, ast.Load)]
     centred = source.statement(stores[0]) if len(stores) == 1 else None
-    if not isinstance(centred, ast.Assign) or centred.targets != stores or not _is_in_block(source, centred, last):
+    if not isinstance(centred, ast.Assign) or centred.targets != stores:
         return None
+    if source.parent(centred) is not source.parent(last) or centred.lineno >= last.lineno:
+        return None  # not in the same block, in this order
     if not is_steady(source, names_read(centred.value) | {name}, centred, last):
         return None
     if not isinstance(centred.value, ast.BinOp) or not isinstance(centred.value.op, ast.Sub):
@@ -268,12 +270,6 @@ def _layer_norm(source: Source, node: ast.BinOp) -> tuple[str, str, ast.stmt | N
     uses = [one for one in ast.walk(source.tree) if isinstance(one, ast.Name) and one.id == name]
     inside = [one for one in ast.walk(node) if isinstance(one, ast.Name) and one.id == name]
     return x, source.text_of(epsilon), centred if len(uses) == len(inside) + 1 else None, name
-
-
-def _is_in_block(source: Source, first: ast.stmt, last: ast.stmt) -> bool:
-    """Whether two statements are in the same block, in this order."""
-    parent = source.parent(first)
-    return parent is source.parent(last) and first.lineno < last.lineno
 
 
 def _added(node: ast.expr) -> tuple[ast.expr | None, Any]:
@@ -401,7 +397,8 @@ class _Chain:
         if isinstance(node, ast.UnaryOp):
             return self._is_number(node.operand)
         if isinstance(node, ast.Call):
-            return self._program.names.path(node.func) in ("math.sqrt", "numpy.sqrt") or _is_size(node)
+            is_size = isinstance(node.func, ast.Attribute) and node.func.attr == "size"
+            return is_size or self._program.names.path(node.func) in ("math.sqrt", "numpy.sqrt")
         value = self._program.names.value(node)
         if value is None:
             return (isinstance(node, ast.Subscript) and getattr(node.value, "attr", "") == "shape") or _is_scale_name(
@@ -487,10 +484,6 @@ def _transposed(node: ast.expr, text: Any) -> str | None:
 
 def _is_tensor(program: Program, node: ast.AST | None) -> bool:
     return hasattr(program.names.value(node), "untyped_storage")
-
-
-def _is_size(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Attribute) and node.func.attr == "size"
 
 
 def _is_scale_name(node: ast.expr) -> bool:

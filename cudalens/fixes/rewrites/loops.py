@@ -219,7 +219,9 @@ def _is_pure_call(program: Program, call: ast.AST) -> bool:
     path = program.names.path(call.func)
     if path.startswith("torch."):
         name = path.rpartition(".")[2]
-        has_values = name in _OF_VALUES and any(_is_unknown(program, part) for part in parts)
+        named = [one for part in parts for one in ast.walk(part) if isinstance(one, ast.Name)]
+        # An argument with a name whose value is not known: another name may have the same object.
+        has_values = name in _OF_VALUES and any(program.names.value(one) is None for one in named)
         return name in _PURE_FUNCTIONS and not has_values
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in _PURE_METHODS:
         return False
@@ -238,11 +240,6 @@ def _is_plain(program: Program, node: ast.AST) -> bool:
     if isinstance(node, ast.UnaryOp):
         return _is_plain(program, node.operand)
     return _is_pure_call(program, node)
-
-
-def _is_unknown(program: Program, node: ast.AST) -> bool:
-    """Whether an argument has a name whose value is not known: another name may have the same object."""
-    return any(isinstance(one, ast.Name) and program.names.value(one) is None for one in ast.walk(node))
 
 
 def _is_written(program: Program, source: Source, loop: ast.AST, call: ast.Call) -> bool:

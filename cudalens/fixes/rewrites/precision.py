@@ -50,7 +50,10 @@ def _autocast(program: Program) -> Iterator[Fix]:
     has_backward = any(isinstance(one, ast.Attribute) and one.attr == "backward" for one in ast.walk(source.tree))
     if not body or not is_plain or has_text or source.foreign_lines or has_backward:
         return
-    dtype = "bfloat16" if _has_bfloat16() else "float16"
+    import torch
+
+    has_bfloat16 = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0)
+    dtype = "bfloat16" if has_bfloat16 else "float16"
     first, last = body[0].lineno, body[-1].end_lineno or body[-1].lineno
     if any(one.lineno <= first for one in source.tree.body if one not in body) and not source.is_alone(body[0]):
         return
@@ -65,12 +68,6 @@ def _autocast(program: Program) -> Iterator[Fix]:
         changes_numbers=True,
         changes_behaviour=f"results of products and convolutions have dtype {dtype}.",
     )
-
-
-def _has_bfloat16() -> bool:
-    import torch
-
-    return torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0)
 
 
 def single_precision(program: Program, finding: Finding | None) -> Iterator[Fix]:

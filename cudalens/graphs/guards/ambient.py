@@ -48,11 +48,7 @@ def finding_around() -> Finding | None:
         return _ANOMALY
     if nn_module._has_any_global_hook():  # type: ignore[no-untyped-call]
         return _GLOBAL_HOOK
-    if (
-        torch.is_autocast_enabled("cuda")
-        and torch.is_autocast_cache_enabled()
-        and not torch.is_inference_mode_enabled()
-    ):
+    if torch.is_autocast_enabled("cuda") and _has_cast_cache():
         return _CASTS
     return _users_hooks() or _users_mode()
 

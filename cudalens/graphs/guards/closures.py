@@ -7,7 +7,7 @@ functions of one maker have the same values, a further warm-up finds out which o
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING
@@ -28,7 +28,12 @@ def hidden_closure(variant: Variant, reads: Reads, calls: CallWatch) -> Finding 
     Functions that the code makes anew in each call have values that the code reads.
     """
     found = [function for function, _ in reads.functions]
-    closures = _closures_of(variant, calls.closures)
+    before = [] if variant.before is None else variant.before.executed
+    codes = [function.__code__ for _, function in (*variant.executed, *before)]
+    known = frozenset(chain.from_iterable(map(_codes_in, codes)))
+    closures = {
+        closure for closure in calls.closures if closure[0].co_freevars != ("__class__",) and closure[0] not in known
+    }
     reached = {closure_of(function) for function in found}
     if hidden := closures - reached:
         return _finding(next(closure[0] for closure in calls.closures if closure in hidden))
@@ -42,13 +47,6 @@ def hidden_closure(variant: Variant, reads: Reads, calls: CallWatch) -> Finding 
     if others:
         variant.watched, variant.is_warm = frozenset(others), False
     return None
-
-
-def _closures_of(variant: Variant, closures: Iterable[Closure]) -> set[Closure]:
-    before = [] if variant.before is None else variant.before.executed
-    codes = [function.__code__ for _, function in (*variant.executed, *before)]
-    known = frozenset(chain.from_iterable(map(_codes_in, codes)))
-    return {closure for closure in closures if closure[0].co_freevars != ("__class__",) and closure[0] not in known}
 
 
 def _codes_of_others(closures: set[Closure], cells: set[Closure]) -> set[CodeType]:

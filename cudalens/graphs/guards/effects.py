@@ -52,7 +52,11 @@ class Snapshot:
         if not reads.is_complete:  # more than can be compared
             reads = find_reads(roots, reads_hooks=True, reads_gradients=True)
         values = [read for read in reads.values if not isinstance(read.container, Version)]  # a replay counts writes
-        self._values = [*values, *_numpy_state()]
+        module = sys.modules.get("numpy.random")
+        if module is not None:  # the state of NumPy's global generator
+            state = NumpyState(module.mtrand._rand._bit_generator)
+            values.append(Read(state, "", "the state of numpy.random", state[""]))
+        self._values = values
         self._stored: set[tuple[int, Any]] = set()
         self._sizes = [(held, label, len(held)) for held, label in reads.sizes]
         self._copies = ContainerCopies([held for held, _ in reads.sizes] if can_restore else [])
@@ -221,7 +225,12 @@ class Effects:
 
         A value of the program may be a function that seeds. Code that ran reads one of NumPy's module by its name.
         """
-        seeds, own = _numpy_seeds()
+        module = sys.modules.get("numpy.random")
+        seeds: set[int] = set()  # the functions that seed, by identity
+        own: list[dict[str, Any]] = []  # the modules that have them
+        if module is not None:
+            seeds = {id(getattr(module, name)) for name in _SEEDS if hasattr(module, name)}
+            own = [vars(module), vars(module.mtrand)]
         held = [read for read in self.snapshot.values() if id(read.value) in seeds]
         if any(all(read.container is not module for module in own) for read in held):
             return Finding(Reason.OUTSIDE_CALL, "seed() of a random generator", default)
@@ -284,25 +293,7 @@ class Effects:
         return None if found is None else f"{found.label}, which keeps an argument"
 
 
-def _numpy_state() -> list[Read]:
-    """The state of NumPy's global generator, where a program uses it."""
-    module = sys.modules.get("numpy.random")
-    if module is None:
-        return []
-    generator = module.mtrand._rand._bit_generator
-    return [Read(NumpyState(generator), "", "the state of numpy.random", NumpyState(generator)[""])]
-
-
 _SEEDS: Final = ("seed", "set_state", "set_bit_generator")
-
-
-def _numpy_seeds() -> tuple[set[int], list[dict[str, Any]]]:
-    """The identities of the functions that seed NumPy's global generator, and the modules that have them."""
-    module = sys.modules.get("numpy.random")
-    if module is None:
-        return set(), []
-    found = {id(getattr(module, name)) for name in _SEEDS if hasattr(module, name)}
-    return found, [vars(module), vars(module.mtrand)]
 
 
 def _form_of(tensor: torch.Tensor) -> dict[str, Any]:

@@ -62,7 +62,8 @@ class GuardSet:
         self._owners = [owner for owner, _ in reads.owners]
         self._kind_labels = [label for _, label in reads.owners]
         self._kinds = list(map(type, self._owners))
-        attributes = [at for at in reads.attributes if _has_plain_attributes(*at[:2])]
+        # Objects whose ``__dict__`` is the one that their class keeps for them.
+        attributes = [at for at in reads.attributes if type(at[0]).__dictoffset__ and attributes_in(at[0]) is at[1]]
         self._objects = [owner for owner, _, _ in attributes]
         self._tables = [held for _, held, _ in attributes]
         self._table_labels = [label for _, _, label in attributes]
@@ -97,7 +98,9 @@ class GuardSet:
     def _is_equal(self) -> bool:
         """The same, where equal objects may have replaced values and keys; the next comparison is by identity."""
         compared = self._compared
-        if not (compared.has_tables() and compared.has_kinds() and compared.has_sizes() and self._has_equal_orders()):
+        if not (compared.has_tables() and compared.has_kinds() and compared.has_sizes()):
+            return False
+        if not all(starmap(are_equal_keys, zip(self._ordered, self._orders, strict=True))):
             return False
         found = list(map(getitem, self._holders, self._keys))
         if not all(map(_is_equal, found, self._values)):
@@ -105,10 +108,6 @@ class GuardSet:
         self._values, self._all_keys = found, list(chain.from_iterable(self._ordered))
         self._compared = self._compare()
         return True
-
-    def _has_equal_orders(self) -> bool:
-        """Whether the keys of all dicts come in the same order: equal objects may have replaced them."""
-        return all(starmap(are_equal_keys, zip(self._ordered, self._orders, strict=True)))
 
     def difference(self) -> str | None:
         """The first value that is not as it was, in words; None if there is none."""
@@ -134,11 +133,6 @@ class GuardSet:
         """A dict whose keys come in another order."""
         orders = zip(self._ordered, self._orders, self._order_labels, strict=True)
         return next((label for held, before, label in orders if not are_equal_keys(held, before)), None)
-
-
-def _has_plain_attributes(owner: Any, held: dict[str, Any]) -> bool:
-    """Whether the ``__dict__`` of an object is the one that its class keeps for it."""
-    return bool(type(owner).__dictoffset__) and attributes_in(owner) is held
 
 
 _MISSING: Final = object()

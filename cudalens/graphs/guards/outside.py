@@ -213,7 +213,8 @@ class CallWatch:
         if frame.f_code not in self._seen:
             self._on_python(frame)
         if frame.f_code.co_freevars and frame.f_code in self.functions:
-            self.closures.add(_closure_of(frame))
+            values, names = frame.f_locals, frame.f_code.co_freevars
+            self.closures.add((frame.f_code, tuple([id(values[name]) if name in values else 0 for name in names])))
         if frame.f_code.co_name in _GENERATOR_METHODS:
             self._on_generator(frame.f_locals.get("self"), frame.f_code.co_name, frame)
         elif frame.f_code is _STORAGE:
@@ -242,7 +243,9 @@ class CallWatch:
     def _on_python(self, frame: FrameType) -> None:
         code = frame.f_code
         if code in _ENVIRONMENT:
-            self._note_environment(frame)
+            if _user_frame(frame) is not None:
+                key = str(frame.f_locals.get("key"))
+                self._note_value(Read(Environment(), key, f"os.environ[{key!r}]", os.environ.get(key)))
             return
         self._seen.add(code)
         if code in _PYTHON:
@@ -320,11 +323,6 @@ class CallWatch:
         if place is not None and all(finding.what != what for finding in self.findings):
             self.findings.append(Finding(Reason.OUTSIDE_CALL, what, place))
 
-    def _note_environment(self, frame: FrameType) -> None:
-        key = str(frame.f_locals.get("key"))
-        if _user_frame(frame) is not None:
-            self._note_value(Read(Environment(), key, f"os.environ[{key!r}]", os.environ.get(key)))
-
     def _note_value(self, read: Read) -> None:
         if all(known.label != read.label for known in self.values):
             self.values.append(read)
@@ -333,11 +331,6 @@ class CallWatch:
         user = _user_frame(frame)
         if user is not None and all(finding.what != what for finding in self.findings):
             self.findings.append(Finding(Reason.OUTSIDE_CALL, what, _place(user)))
-
-
-def _closure_of(frame: FrameType) -> Closure:
-    values = frame.f_locals
-    return frame.f_code, tuple([id(values[name]) if name in values else 0 for name in frame.f_code.co_freevars])
 
 
 def closure_of(function: FunctionType) -> Closure:
@@ -354,7 +347,10 @@ def _identity(cell: CellType) -> int:
 
 def _user_frame(frame: FrameType | None) -> FrameType | None:
     """The caller outside the standard library; None where that is torch, cudalens or another library without names."""
-    while frame is not None and frame.f_code.co_filename.startswith(_STDLIB) and not _is_installed(frame):
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(_STDLIB) or "site-packages" in file:
+            break
         frame = frame.f_back
     return frame if frame is not None and is_read(frame.f_code.co_filename) and _is_users(frame) else None
 
@@ -397,10 +393,6 @@ def _place(frame: FrameType) -> Place:
 def _is_of_user(frame: FrameType) -> bool:
     """Whether a call belongs to the function that is warmed up, and its code to the program."""
     return is_of_program(frame.f_code.co_filename) and _is_users(frame)
-
-
-def _is_installed(frame: FrameType) -> bool:
-    return "site-packages" in frame.f_code.co_filename
 
 
 @functools.cache

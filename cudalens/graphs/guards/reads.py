@@ -154,7 +154,12 @@ class _Search:
         self._waiting.extend((value, label) for label, value in roots)
         while self._waiting or self._weak:
             if not self._waiting:
-                self._of_weak()
+                # What weak references lead to, and nothing else does. A guard of an object would keep it alive.
+                weak, self._weak = self._weak, []
+                for reference, label in weak:
+                    value = reference()
+                    if value is not None and id(value) not in self._seen:
+                        self._found.unguarded.append(f"{label} (a weak reference to {type(value).__name__})")
                 continue
             value, label = self._waiting.popleft()
             if id(value) in self._seen:
@@ -170,14 +175,6 @@ class _Search:
                 (self._found.tensors if is_tensor else self._found.values).append(read)
                 self._waiting.append((item, item_label))
         return self._found
-
-    def _of_weak(self) -> None:
-        """What weak references lead to, and nothing else does. A guard of an object would keep it alive."""
-        weak, self._weak = self._weak, []
-        for reference, label in weak:
-            value = reference()
-            if value is not None and id(value) not in self._seen:
-                self._found.unguarded.append(f"{label} (a weak reference to {type(value).__name__})")
 
     def _skip(self, value: Any) -> None:
         """Do not look into a value of a library. It is compared, because a program can put another in its place."""

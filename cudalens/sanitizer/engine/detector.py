@@ -213,20 +213,14 @@ class Detector:
         if allocation.aliases is not None:
             for alias in allocation.aliases:
                 alias.is_live, alias.run = False, None
-        if allocation.recorded is not None or allocation.owner is self.clocks.host:
-            for line in self._awaited(allocation):
-                join(allocation.block.releases, self.clocks.snapshot(line))
-
-    def _awaited(self, allocation: Allocation) -> set[Line]:
-        """Lines that the allocator waits for before it reuses the block.
-
-        The device's allocator waits for streams given to record_stream. The pinned one waits for every copy's stream.
-        """
-        host = self.clocks.host
-        if allocation.owner is not host:
-            return allocation.recorded or set()
-        users = {entry[0] for cell in allocation.block.cells for entry in cell.entries}
-        return (users | (allocation.recorded or set())) - {host}
+        # The device's allocator waits for streams given to record_stream before it reuses the block. The pinned one
+        # waits for every copy's stream.
+        awaited = allocation.recorded or set()
+        if allocation.owner is self.clocks.host:
+            users = {entry[0] for cell in allocation.block.cells for entry in cell.entries}
+            awaited = (users | awaited) - {self.clocks.host}
+        for line in awaited:
+            join(allocation.block.releases, self.clocks.snapshot(line))
 
     def cell(self, tensor: str, region: Region) -> tuple[Allocation, Cell]:
         """Return the allocation that holds a region, and the region's cell.

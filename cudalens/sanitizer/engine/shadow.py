@@ -491,7 +491,8 @@ class Shadow:
             former.forget_released(known)
             taken: set[Cell] = set()
             block.inherit(former, known, taken)
-            self._remove(former)
+            del self._starts[bisect_left(self._starts, former.start)]
+            self._drop(former)
             if former.start < start:
                 self._leave(former, former.start, start, known, taken)
             if end < former.end:
@@ -510,10 +511,6 @@ class Shadow:
     def _add(self, block: Block) -> None:
         insort(self._starts, block.start)
         self._blocks[block.start] = block
-
-    def _remove(self, block: Block) -> None:
-        del self._starts[bisect_left(self._starts, block.start)]
-        self._drop(block)
 
     def _drop(self, block: Block) -> None:
         del self._blocks[block.start]

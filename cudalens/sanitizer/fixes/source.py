@@ -306,14 +306,16 @@ def _cell_head(filename: str) -> str:
 def _locate(source: Source, spot: Spot) -> Located | None:
     expression = None if spot.span is None else source.expression(spot.span)
     if expression is not None:
-        around = list(source.ancestors(expression))
-        statement = next(node for node in around if isinstance(node, ast.stmt))
-        inner = around[: around.index(statement)]
+        ancestors = list(source.ancestors(expression))
+        statement = next(node for node in ancestors if isinstance(node, ast.stmt))
+        inner = ancestors[: ancestors.index(statement)]
     else:
-        found = _statement_at(source, spot.line)
-        if found is None:
+        line = spot.line
+        around = [n for n in source.nodes if isinstance(n, ast.stmt) and n.lineno <= line <= (n.end_lineno or 0)]
+        innermost = [node for node in around if not any(node in source.ancestors(other) for other in around)]
+        if len(innermost) != 1:
             return None
-        statement, inner = found, list(ast.walk(_head(found)))
+        statement, inner = innermost[0], list(ast.walk(_head(innermost[0])))
     if any(isinstance(node, (ast.Lambda, ast.GeneratorExp)) for node in inner):
         return None  # runs at another time than the statement around it
     return Located(
@@ -323,13 +325,6 @@ def _locate(source: Source, spot: Spot) -> Located | None:
 
 def _span(node: Any) -> tuple[int, int, int, int]:
     return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
-
-
-def _statement_at(source: Source, line: int) -> ast.stmt | None:
-    """Return the statement of a line, or None if there are several."""
-    around = [n for n in source.nodes if isinstance(n, ast.stmt) and n.lineno <= line <= (n.end_lineno or 0)]
-    inner = [node for node in around if not any(node in source.ancestors(other) for other in around)]
-    return inner[0] if len(inner) == 1 else None
 
 
 def _head(statement: ast.stmt) -> ast.AST:

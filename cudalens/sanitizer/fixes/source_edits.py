@@ -116,7 +116,8 @@ def _operand(node: ast.BinOp, argument: str, arguments: Set[str]) -> str | None:
 
 def _passed(node: ast.Call, function: ast.Attribute, op: str, argument: str) -> str | None:
     """Return the expression for an argument in a call of the operator as a function or a method."""
-    short, is_function = op.rpartition("::")[2].strip("_"), _is_torch(function.value)
+    short = op.rpartition("::")[2].strip("_")
+    is_function = (dotted(function.value) or "").partition(".")[0] in ("torch", "th", "F")
     if short in ("to_copy", "copy") and function.attr in _CONVERSIONS and not is_function:
         source = "self" if short == "to_copy" else "src"
         return _plain(function.value) if argument == source else None
@@ -149,10 +150,6 @@ def _argument_names(op: str, argument: str) -> list[str] | None:
     return list(found.pop()) if len(found) == 1 else None
 
 
-def _is_torch(node: ast.expr) -> bool:
-    return (dotted(node) or "").partition(".")[0] in ("torch", "th", "F")
-
-
 def _plain(node: ast.expr | None) -> str | None:
     """Return an expression without side effects: a dotted name, or an element of one."""
     if isinstance(node, ast.Subscript) and isinstance(node.slice, (ast.Name, ast.Constant)):
@@ -182,15 +179,12 @@ def _bindings(source: Source, scope: Scope, root: str) -> Iterator[ast.AST]:
     """Yield every node in a scope that binds the name."""
     for node in source.nodes_in(scope):
         if isinstance(node, ast.arg):
-            is_binding = node.arg == root and _function_of(source, node) is scope
+            function = next(outer for outer in source.ancestors(node) if isinstance(outer, FUNCTIONS))
+            is_binding = node.arg == root and function is scope
         else:
             is_binding = node is not scope and _binds(node, root) and source.scope(node) is scope
         if is_binding:
             yield node
-
-
-def _function_of(source: Source, argument: ast.arg) -> ast.AST:
-    return next(node for node in source.ancestors(argument) if isinstance(node, FUNCTIONS))
 
 
 def _binds(node: ast.AST, root: str) -> bool:
@@ -259,7 +253,11 @@ def precedes(source: Source, first: ast.stmt, second: ast.stmt) -> bool:
     """
     while _runs_all(source, block := source.parents[first]) and block not in source.ancestors(second):
         first = cast("ast.stmt", block)
-    siblings = _siblings(source, first)
+    siblings: list[Any] = [first]
+    for name in ("body", "orelse", "finalbody"):
+        statements = getattr(source.parents[first], name, None)
+        if isinstance(statements, list) and first in statements:
+            siblings = statements
     for node in (second, *source.ancestors(second)):
         if node in siblings:
             return siblings.index(first) < siblings.index(node)
@@ -271,15 +269,6 @@ def _runs_all(source: Source, node: ast.AST) -> bool:
     items = node.items if isinstance(node, (ast.With, ast.AsyncWith)) else []
     contexts = [item.context_expr for item in items]
     return bool(items) and all(is_transparent(each) or is_stream_context(source, each) for each in contexts)
-
-
-def _siblings(source: Source, statement: ast.stmt) -> list[Any]:
-    parent: Any = source.parents[statement]
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(parent, name, None)
-        if isinstance(block, list) and statement in block:
-            return block
-    return [statement]
 
 
 def num_bindings(source: Source, name: str) -> int:

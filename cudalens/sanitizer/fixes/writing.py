@@ -18,7 +18,6 @@ from cudalens.sanitizer.engine import (
     EventSynchronized,
     EventWaited,
     OperatorLaunched,
-    Place,
     Race,
     RaceKind,
     StreamId,
@@ -37,7 +36,7 @@ from cudalens.sanitizer.fixes.candidates import (
     wait,
     work_name,
 )
-from cudalens.sanitizer.fixes.recorded import Executions, Insertion, Occurrence, Run, Segment, accesses_of
+from cudalens.sanitizer.fixes.recorded import Executions, Insertion, Occurrence, Run, accesses_of
 from cudalens.sanitizer.fixes.source import Edit, Located, Sources
 
 _EVENT_NAME: Final = "done"
@@ -79,8 +78,11 @@ class _Writer(Executions):
         if first is None or not all(needs_record_stream(seen.race.first) for seen in self._occurrences):
             return
         record: Any = self._run.records[self._occurrences[0].first]
-        if not self._is_called_directly(record.place):
-            return  # Module.to() calls Tensor.to()
+        launches = [
+            each for each in self._run.records if isinstance(each, OperatorLaunched) and each.place is record.place
+        ]
+        if not all(launch.is_direct for launch in launches):
+            return  # Module.to() calls Tensor.to(): what the code calls a method of need not be a tensor
         arguments = {access.argument for access in accesses_of(record)}
         tensor, torch = edits.tensor_expression(first, touch.op, touch.argument, arguments), self._torch(first)
         if tensor is None or torch is None:
@@ -93,11 +95,6 @@ class _Writer(Executions):
             f"`{code}` before {_place(first)}",
             record_stream_insertions(self._occurrences),
         )
-
-    def _is_called_directly(self, place: Place) -> bool:
-        """Whether the code at a place called each operator itself, so that what it calls a method of is a tensor."""
-        launches = [each for each in self._run.records if isinstance(each, OperatorLaunched) and each.place is place]
-        return all(launch.is_direct for launch in launches)
 
     def stream_waits(self) -> Iterator[Fix]:
         if any(HOST in (seen.race.first.stream, seen.race.second.stream) for seen in self._occurrences):
@@ -334,16 +331,13 @@ class _Writer(Executions):
         segments = self._segments(block)
         if not segments or not self._is_one_call(inner.scope, segments):
             return None  # a function that ran several times, perhaps on several streams
-        if not self._switches_stream(inner, segments) or not names.is_steady(inner.source, inner.stream, block):
+        streams = {segment.stream for segment in segments} - {HOST}
+        switches = bool(streams)  # to the streams of the executions
+        if not self._is_one_device:
+            switches = len(streams) == 1 and self._is_stream_of(inner, *streams)
+        if not switches or not names.is_steady(inner.source, inner.stream, block):
             return None
         return block if self._streams_in(inner.scope, inner.outer_block) == {stream} else None
-
-    def _switches_stream(self, located: Located, segments: Sequence[Segment]) -> bool:
-        """Return whether the block of an access switches to the streams of its executions."""
-        streams = {segment.stream for segment in segments} - {HOST}
-        if self._is_one_device:
-            return bool(streams)
-        return len(streams) == 1 and self._is_stream_of(located, *streams)
 
     # Construction
 

@@ -223,7 +223,10 @@ class Sanitizer(RaceValues):
     ) -> None:
         self.stop()
         if error is None:
-            self._warn_of_unused()
+            if (unused := self._suppressions.unused()) and not self._is_warned:
+                self._is_warned = True
+                message = f"these suppressions match no race: {', '.join(map(repr, unused))}"
+                warnings.warn(message, SuppressionWarning, stacklevel=2)
             if self._unraised:
                 raise self._race_error()
 
@@ -236,12 +239,6 @@ class Sanitizer(RaceValues):
         """Return the suppressions that have matched no race so far."""
         self._catch_up()
         return self._suppressions.unused()
-
-    def _warn_of_unused(self) -> None:
-        if (unused := self._suppressions.unused()) and not self._is_warned:
-            self._is_warned = True
-            message = f"these suppressions match no race: {', '.join(map(repr, unused))}"
-            warnings.warn(message, SuppressionWarning, stacklevel=3)
 
     def clear(self) -> None:
         """Remove the findings; later occurrences become new findings."""

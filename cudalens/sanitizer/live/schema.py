@@ -147,7 +147,9 @@ def make_plan(func: Any) -> Plan:
         return Plan(schema.name, is_special=True, resizes=True)
     if namespace == "aten" and short == "record_stream":
         return Plan(schema.name, is_special=True, records_stream=True)
-    if _is_silent(func, short):
+    infos = [result.alias_info for result in schema.returns]
+    is_view = bool(infos) and all(info is not None and not info.is_write for info in infos)
+    if short in _METADATA or torch.Tag.inplace_view in func.tags or is_view:
         return Plan(schema.name, is_silent=True)
     hidden = _COLLECTIVE_WRITES.get(short, frozenset()) if namespace == "c10d" else frozenset()
     plan = _plan(func, short, hidden, None)
@@ -197,14 +199,6 @@ def _outputs(schema: Any) -> tuple[Operand | None, ...]:
 
 def _is_empty(short: str) -> bool:
     return short.startswith(("empty", "new_empty", "_empty"))
-
-
-def _is_silent(func: Any, short: str) -> bool:
-    schema = func._schema
-    if short in _METADATA or torch.Tag.inplace_view in func.tags:
-        return True
-    infos = [r.alias_info for r in schema.returns]
-    return bool(infos) and all(info is not None and not info.is_write for info in infos)
 
 
 def _is_written(argument: Any) -> bool:

@@ -64,7 +64,15 @@ class Streams:
         if line is not None:
             return line
         with self._lock:
-            return self._first_use(pointer, device)
+            if pointer in (device_streams.LEGACY, device_streams.PER_THREAD):  # one on each device
+                return self._make(self.unambiguous(pointer), device)
+            line = self._lines.get(pointer or ~device)
+            if line is None:
+                line = self._make(pointer, device)
+            elif line.id.device != device:
+                self._clocks.move(line, device)
+            self._used[pointer or ~device] = line
+            return line
 
     def of_pointer(self, pointer: int, device: int) -> Line:
         """Return the line of a stream that a callback names.
@@ -108,17 +116,6 @@ class Streams:
         line = self._clocks.line(stream)
         self._clocks.make_blocking(stream)
         self._blocking.add(line)
-        return line
-
-    def _first_use(self, pointer: int, device: int) -> Line:
-        if pointer in (device_streams.LEGACY, device_streams.PER_THREAD):  # one on each device
-            return self._make(self.unambiguous(pointer), device)
-        line = self._lines.get(pointer or ~device)
-        if line is None:
-            line = self._make(pointer, device)
-        elif line.id.device != device:
-            self._clocks.move(line, device)
-        self._used[pointer or ~device] = line
         return line
 
 

@@ -271,7 +271,10 @@ class Confirmer:
                 break
         if num_reversed:
             return RaceVerdict(number, suspect.text, "benign", num_reversed, numbers)
-        return RaceVerdict(number, suspect.text, "unknown", 0, numbers, why=why or self._why_kept(tried))
+        if not why and tried and all(one.is_ordered for one in tried):
+            why = "its first access still came first: the second one, or the host before it, waits for it"
+        why = why or "held as long as allowed, its first access still came first"
+        return RaceVerdict(number, suspect.text, "unknown", 0, numbers, why=why)
 
     def _is_over(self) -> bool:
         self._interrupts.deliver()
@@ -289,12 +292,6 @@ class Confirmer:
         if time.monotonic() >= self._ends_s:
             return f"the limit of {self._limit_s:,.0f} s was reached"
         return "" if pairs else "its accesses were not seen on two streams when the program ran again"
-
-    def _why_kept(self, tried: Sequence[_Attempts]) -> str:
-        """Why no run reversed its accesses."""
-        if tried and all(one.is_ordered for one in tried):
-            return "its first access still came first: the second one, or the host before it, waits for it"
-        return "held as long as allowed, its first access still came first"
 
     def _note_together(self, number: int, shown: Shown) -> None:
         """Add a note with the other races that the confirming schedule reverses: it confirms them together."""

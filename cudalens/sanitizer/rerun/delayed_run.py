@@ -236,15 +236,14 @@ class Delayed:
             base.record(torch.cuda.current_stream(device))
             self._bases[device] = base
 
-    def _ended_ms(self, task: Task) -> float:
-        """Time at which a task ended, ms from the first event of the run on its device."""
-        assert task.device is not None
-        return float(self._bases[task.device].elapsed_time(self._times[task.number].end))
-
     def order(self) -> tuple[int, ...]:
         """The numbers of the tasks around the two accesses in the order of their ends, after a synchronisation."""
-        timed = [task for task in self.tasks if task.number in self._times and self._times[task.number].end is not None]
-        ended = {task.number: self._ended_ms(task) for task in timed}
+        ended: dict[int, float] = {}  # ms from the first event of the run on the task's device
+        for task in self.tasks:
+            times = self._times.get(task.number)
+            if times is not None and times.end is not None:
+                assert task.device is not None
+                ended[task.number] = float(self._bases[task.device].elapsed_time(times.end))
         order = sorted(ended, key=lambda n: (ended[n], n))
         for number, done in sorted(self._done_before.items()):
             places = [order.index(n) for n in done if n in order]

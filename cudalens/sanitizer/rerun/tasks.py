@@ -175,7 +175,8 @@ class Reporter:
         self, name: str, written: Sequence[torch.Tensor], device: int | None, *, is_replay: bool = False
     ) -> Task | None:
         """Report a task that is about to be issued, and return it; None if nothing is issued, as during a capture."""
-        if self.is_quiet or self.failure is not None or _is_capturing():
+        is_capturing = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()  # type: ignore[no-untyped-call]
+        if self.is_quiet or self.failure is not None or is_capturing:
             return None
         task = None
         with self._quiet():
@@ -200,10 +201,6 @@ class Reporter:
             self._listener.makes(made)
             if task is not None:
                 self._listener.after(task)
-
-
-def _is_capturing() -> bool:
-    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()  # type: ignore[no-untyped-call]
 
 
 class _Mode(TorchDispatchMode):

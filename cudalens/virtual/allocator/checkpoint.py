@@ -108,7 +108,14 @@ def restore(heap: Heap, state: PoolState, stack: object) -> Restored:
         if head is None:
             raise RuntimeError(f" could not find {blocks[0].address:#x}")
         _allocate_all(heap, head, blocks, frames)
-        created += _free_as_before(heap, head.segment, blocks, stack)
+        now = list(head.segment.blocks())
+        for block, saved in zip(now, blocks, strict=True):
+            if block is now[-1] and head.segment.is_expandable:
+                continue
+            if saved.is_allocated:
+                created.append(block)
+            else:
+                heap.free(block, stack)
     return Restored(freed, created)
 
 
@@ -144,7 +151,10 @@ def _allocate_all(heap: Heap, head: Block, blocks: tuple[BlockState, ...], frame
         assert block is not None
         is_last = number == len(blocks) - 1
         if is_last and block.segment.is_expandable:
-            _check_tail(block)
+            # The unmapped rest is neither split nor allocated.
+            _check(block.next is None, "curr_block->next == nullptr")
+            _check(not block.mapped, "!curr_block->mapped")
+            _check(not block.is_allocated, "curr_block->allocated == false")
             continue
         pool: BlockPool = block.pool
         pool.discard(block)
@@ -153,27 +163,6 @@ def _allocate_all(heap: Heap, head: Block, blocks: tuple[BlockState, ...], frame
         _check(block.size == state.size, "curr_block->size == block_state.size")
         block = block.next
         _check((block is None) is is_last, "(curr_block != nullptr) == ((i + 1) < (segment_len))")
-
-
-def _free_as_before(heap: Heap, segment: Segment, blocks: tuple[BlockState, ...], stack: object) -> list[Block]:
-    """Free the blocks that were free in the state; returns the others."""
-    created = []
-    now = list(segment.blocks())
-    for block, state in zip(now, blocks, strict=True):
-        if block is now[-1] and segment.is_expandable:
-            continue
-        if state.is_allocated:
-            created.append(block)
-        else:
-            heap.free(block, stack)
-    return created
-
-
-def _check_tail(block: Block) -> None:
-    """The last block of an expandable segment is unmapped: it is neither split nor allocated."""
-    _check(block.next is None, "curr_block->next == nullptr")
-    _check(not block.mapped, "!curr_block->mapped")
-    _check(not block.is_allocated, "curr_block->allocated == false")
 
 
 def _check(is_so: bool, condition: str) -> None:

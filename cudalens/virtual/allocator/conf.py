@@ -255,26 +255,18 @@ def parse_conf(text: str, previous: AllocatorConf | None = None) -> AllocatorCon
         "garbage_collection_threshold": 0.0,
         "roundup_power2_divisions": _NO_ROUNDUP,
     }
-    _read_all(_Tokens(text), values)
-    if values["max_non_split_rounding"] is None:
-        values["max_non_split_rounding"] = values["large_segment_size"]
-    return AllocatorConf(**{field: values[field] for field in AllocatorConf._fields})  # type: ignore[arg-type]
-
-
-def _read_all(tokens: _Tokens, values: _Values) -> None:
-    _read_segment_size(tokens, values)
+    tokens = _Tokens(text)
+    for i, word in enumerate(tokens.tokens):
+        if word == "large_segment_size_mb":  # read first, wherever it is in the text: it bounds other options
+            _large_segment(tokens, i + 2, values)
     i = 0
     while i < len(tokens.tokens):
         if tokens[i] not in _READERS:
             raise ValueError(f"Unrecognized key '{tokens[i]}' in Accelerator allocator config.")
         i = _READERS[tokens[i]](tokens, i + 2, values) + 2  # past the value and the comma
-
-
-def _read_segment_size(tokens: _Tokens, values: _Values) -> None:
-    """Read the segment size first, wherever it is in the text: it bounds other options."""
-    for i, word in enumerate(tokens.tokens):
-        if word == "large_segment_size_mb":
-            _large_segment(tokens, i + 2, values)
+    if values["max_non_split_rounding"] is None:
+        values["max_non_split_rounding"] = values["large_segment_size"]
+    return AllocatorConf(**{field: values[field] for field in AllocatorConf._fields})  # type: ignore[arg-type]
 
 
 def conf_from_environment(environ: Mapping[str, str]) -> AllocatorConf:

@@ -159,7 +159,7 @@ class Heap:
         """Allocate a block of at least one byte; raises :class:`Exhausted`."""
         stack = frames_of(stack) if self._history.level >= _STATE else None
         if not self.pending.is_empty:
-            self._process_pending(stack)
+            self.pending.process(lambda block: self._retire(block, stack))
         divisions = self._divisions
         size = (num_bytes + MIN_BLOCK - 1) & -MIN_BLOCK if divisions is None else round_size(num_bytes, divisions)
         if self.pools.routes:
@@ -264,9 +264,6 @@ class Heap:
     def end_deferral(self) -> None:
         """Stop deferring the frees that waited for the end of a graph capture; some still wait for events."""
         self.pending.end_deferral(lambda block: self._retire(block, None))
-
-    def _process_pending(self, stack: object) -> None:
-        self.pending.process(lambda block: self._retire(block, stack))
 
     def _obtain(self, pool: BlockPool, stream: int, size: int, stack: object) -> Block:
         """Allocate device memory, after freeing cached memory if needed; raises :class:`Exhausted`."""

@@ -105,20 +105,19 @@ class History:
 
     def entries(self) -> list[dict[str, object]]:
         """Return the recorded actions, oldest first, in the format of a trace entry of torch's snapshot."""
-        return [_trace_entry(*entry) for entry in (*self._entries[self._next :], *self._entries[: self._next])]
-
-
-def _trace_entry(action: Action, user_metadata: str) -> dict[str, object]:
-    entry: dict[str, object] = {
-        "action": action.kind,
-        "device_free" if action.kind == "oom" else "addr": action.address,
-        "size": action.num_bytes,
-        "stream": action.stream,
-        "time_us": action.time_us,
-        "compile_context": "N/A",
-        "user_metadata": user_metadata,
-        "pool_id": action.pool_id,
-    }
-    if action.stack is not None:
-        entry["frames"] = action.stack
-    return entry
+        entries: list[dict[str, object]] = []
+        for action, user_metadata in (*self._entries[self._next :], *self._entries[: self._next]):
+            entry: dict[str, object] = {
+                "action": action.kind,
+                "device_free" if action.kind == "oom" else "addr": action.address,
+                "size": action.num_bytes,
+                "stream": action.stream,
+                "time_us": action.time_us,
+                "compile_context": "N/A",
+                "user_metadata": user_metadata,
+                "pool_id": action.pool_id,
+            }
+            if action.stack is not None:
+                entry["frames"] = action.stack
+            entries.append(entry)
+        return entries

@@ -147,7 +147,12 @@ class Reserve:
         """Return the first of neighbouring inactive blocks with ``size`` bytes in total; in a new segment if needed."""
         for block in pool.unmapped(stream):
             start = block.prev if block.prev is not None and not block.prev.is_active else block
-            if _room_from(start, size):
+            room = 0
+            neighbour: Block | None = start
+            while neighbour is not None and room < size and not neighbour.is_active:
+                room += neighbour.size
+                neighbour = neighbour.next
+            if room >= size:
                 return start
         page_size = SMALL_SEGMENT if pool.is_small else self._state.conf.large_segment_size
         # Addresses for 9/8 of the device's memory, so that a page can be mapped again at another address.
@@ -235,14 +240,6 @@ class Reserve:
         self._count(block.pool, num_bytes)
         self._state.host.on_segment(kind, address, abs(num_bytes))
         self._state.record(kind, address, abs(num_bytes), block.stream, block.pool.pool_id, stack)
-
-
-def _room_from(block: Block | None, size: int) -> bool:
-    room = 0
-    while block is not None and room < size and not block.is_active:
-        room += block.size
-        block = block.next
-    return room >= size
 
 
 # State that the parts of one caching allocator share: options, counters, history and host.

@@ -33,16 +33,12 @@ def round_size(num_bytes: int, divisions: tuple[int, ...] | None) -> int:
     if divisions is not None:
         parts = divisions[interval_of(num_bytes)]
         if parts > 1 and num_bytes > MIN_BLOCK * parts:
-            return _next_division(num_bytes, parts)
+            if num_bytes & (num_bytes - 1) == 0:
+                return num_bytes  # a power of two
+            floor = 1 << (num_bytes.bit_length() - 1)
+            step = floor >> (parts.bit_length() - 1)
+            return (num_bytes + step - 1) & -step
     return (num_bytes + MIN_BLOCK - 1) & -MIN_BLOCK
-
-
-def _next_division(num_bytes: int, parts: int) -> int:
-    if num_bytes & (num_bytes - 1) == 0:
-        return num_bytes
-    floor = 1 << (num_bytes.bit_length() - 1)
-    step = floor >> (parts.bit_length() - 1)
-    return (num_bytes + step - 1) & -step
 
 
 def segment_size(block_size: int, large_segment: int) -> int:

@@ -243,7 +243,11 @@ class Tape:
             if value.dim() == 0 and is_pageable(value):
                 return value.clone()
             memory = memory_of(value, self)
-            self._save_read(memory)
+            if memory.arena is not None and not (memory in self._saved or memory in self._read or memory.made_by(self)):
+                # It reads memory of a pool: the tensor may be freed in the capture, and another one get its memory.
+                contents = memory.contents()
+                if contents is not None:
+                    self._read[memory] = contents.clone()
             return Operand(value, memory)
         if isinstance(value, list | tuple):
             return (
@@ -259,14 +263,6 @@ class Tape:
         for place in writes:
             for operand in _operands(_argument(place, args, kwargs)):
                 self._save_memory(operand.memory)
-
-    def _save_read(self, memory: Memory) -> None:
-        """Keep what a graph reads of a pool: the tensor may be freed in the capture, and another one get its memory."""
-        if memory.arena is None or memory in self._saved or memory in self._read or memory.made_by(self):
-            return
-        contents = memory.contents()
-        if contents is not None:
-            self._read[memory] = contents.clone()
 
     def _save_memory(self, memory: Memory) -> None:
         if memory in self._saved or memory.made_by(self):

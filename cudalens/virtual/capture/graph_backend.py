@@ -113,12 +113,18 @@ class VirtualGraphBackend:
         """
         allocator = self._allocator(device)
         owners = _owners(state, live)
-        _check_known(allocator, pool, state)
+        known = {block.address for block in state.allocated}
+        if any(block.address not in known for block in allocator.live_blocks(pool)):
+            # The owner of such a block would free it twice.
+            raise RuntimeError("Any stale tensors which are being manually freed must be passed to set checkpoint")
         created = {block.address: block for block in allocator.restore_pool(state, stack=python_stack).created}
         for residence in owners:
             residence.own(created[residence.address])
         for address in dict.fromkeys(dead):
-            self._delete(device, address)
+            block = allocator.find_block(address)
+            if block is None:
+                raise RuntimeError(f"invalid device pointer: {address:#x}")
+            self._gpus.release(self._device(device), block)
 
     def live_allocations(self, pool: PoolId, device: int) -> list[Allocation]:
         """Return the allocated blocks of `pool`."""
@@ -220,12 +226,6 @@ class VirtualGraphBackend:
     def _allocator(self, device: int) -> CachingAllocator:
         return self._device(device).allocator
 
-    def _delete(self, device: int, address: int) -> None:
-        block = self._allocator(device).find_block(address)
-        if block is None:
-            raise RuntimeError(f"invalid device pointer: {address:#x}")
-        self._gpus.release(self._device(device), block)
-
     def storage_at(self, index: int, address: int, num_bytes: int) -> Any:
         """Return a storage at an address of a device, which does not own its block.
 
@@ -281,13 +281,6 @@ def _owners(state: PoolState, live: Sequence[torch.UntypedStorage]) -> list[Aren
             raise RuntimeError(" Not expecting deleter function")
         owners[residence.address] = residence
     return list(owners.values())
-
-
-def _check_known(allocator: CachingAllocator, pool: PoolId, state: PoolState) -> None:
-    """Check that no block is allocated that the state does not contain: its owner would free it twice."""
-    there = {block.address for block in state.allocated}
-    if any(block.address not in there for block in allocator.live_blocks(pool)):
-        raise RuntimeError("Any stale tensors which are being manually freed must be passed to set checkpoint")
 
 
 def _frames(block: Block) -> tuple[tuple[str, int, str], ...]:

@@ -131,7 +131,8 @@ class Operand:
     def store(self, result: torch.Tensor) -> None:
         """Store the result of an operator in a replay."""
         memory = self.memory
-        storage, is_alike = result.untyped_storage(), self._is_alike(result)
+        storage = result.untyped_storage()
+        is_alike = result.storage_offset() == self._offset and result.stride() == self._stride
         if memory.arena is not None and is_alike and storage.nbytes() == memory.num_bytes:
             memory.arena.bytes_at(memory.address, memory.num_bytes).copy_(bytes_of(storage))
         elif memory.arena is not None or memory.storage is not None:
@@ -142,9 +143,6 @@ class Operand:
             if memory.own is None:
                 memory.own = torch.empty(memory.num_bytes, dtype=torch.uint8).untyped_storage()
             self.take().copy_(result)
-
-    def _is_alike(self, result: torch.Tensor) -> bool:
-        return result.storage_offset() == self._offset and result.stride() == self._stride
 
     def blank(self, result: torch.Tensor) -> None:
         """As `store`, for an operator that does not write its result."""

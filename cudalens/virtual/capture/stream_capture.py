@@ -91,7 +91,9 @@ class GraphCapture:
         if self.mode != "relaxed" and threading.get_ident() != self._thread:
             raise cuda_error(cuda_errors.CAPTURE_WRONG_THREAD)
         self._machine.call("cudaStreamEndCapture", self._machine.spec.event_ns)
-        was_active, is_joined = self.is_active, self._is_joined()
+        was_active = self.is_active
+        # The capture is joined if its origin depends on all nodes of side streams.
+        is_joined = len(self._ancestors(self._tails[self.origin])) == len(self.nodes)
         self.abandon()
         if not was_active:
             raise cuda_error(cuda_errors.CAPTURE_INVALIDATED)
@@ -165,7 +167,11 @@ class GraphCapture:
         if stream.capture is None:
             self._join(stream, cuda_event.node)
         else:
-            self._tails[stream] = self._reduced((*self._tails[stream], *cuda_event.node))
+            # Without the nodes that others of them depend on.
+            tails = {*self._tails[stream], *cuda_event.node}
+            if len(tails) > 1:
+                tails -= self._ancestors(dep for tail in tails for dep in self.nodes[tail].deps)
+            self._tails[stream] = tuple(sorted(tails))
 
     def synchronize(self, stream: Stream) -> None:
         """Refuse to wait for a captured stream.
@@ -269,14 +275,6 @@ class GraphCapture:
         self.invalidate()
         raise cuda_error(code)
 
-    def _reduced(self, tails: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the nodes without those that other nodes of the set depend on."""
-        wanted = set(tails)
-        if len(wanted) < 2:
-            return tuple(wanted)
-        implied = self._ancestors(dep for tail in wanted for dep in self.nodes[tail].deps)
-        return tuple(sorted(wanted - implied))
-
     def _ancestors(self, nodes: Any) -> set[int]:
         found: set[int] = set()
         open_nodes = list(nodes)
@@ -286,11 +284,6 @@ class GraphCapture:
                 found.add(node)
                 open_nodes += self.nodes[node].deps
         return found
-
-    def _is_joined(self) -> bool:
-        """Return whether the origin depends on all nodes of side streams."""
-        reached = self._ancestors(self._tails[self.origin])
-        return len(reached) == len(self.nodes)
 
 
 # A captured graph, and its replays: the same operators on the same memory, one launch for all of them.

@@ -66,12 +66,18 @@ def attend(
     enable_gqa: bool = False,
 ) -> Tensor:
     """Run ``scaled_dot_product_attention`` on the fused operator with dropout if CUDA has one, else as the CPU does."""
-    if attn_mask is None and _is_sharded_without_values(query):
+    shard = getattr(query, "_local_tensor", None)  # of a DTensor
+    if attn_mask is None and isinstance(shard, Tensor) and residence_of(shard) is not None and lacks_values(shard):
         return _attend_to_shards(query, key, value, dropout_p, is_causal, scale)
     if dropout_p and not enable_gqa and is_fused(query, key, value, attn_mask, dropout_p, is_causal):
         return _run_fused(query, key, value, attn_mask, dropout_p, is_causal, scale)
     if attn_mask is None and not dropout_p and _is_plain((query, key, value)):
-        found = _attend_by_name(query, key, value, is_causal, scale, enable_gqa)
+        # Call CUDA's fused operator by its name, which checkpointing policies compare.
+        q, k, v = query, key, value
+        dtype = _dtype_of_call(query)
+        if dtype != query.dtype:
+            q, k, v = (tensor.to(dtype) for tensor in (query, key, value))
+        found = attend_fused(q, k, v, None, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
         if found is not None:
             return found
     given = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": is_causal}
@@ -97,12 +103,6 @@ def cpu_backends() -> Iterator[None]:
         torch._C._set_sdp_use_math(math)
 
 
-def _is_sharded_without_values(query: Tensor) -> bool:
-    """Whether a tensor is a DTensor whose part has no values."""
-    local = getattr(query, "_local_tensor", None)
-    return isinstance(local, Tensor) and residence_of(local) is not None and lacks_values(local)
-
-
 def _attend_to_shards(
     query: Tensor, key: Tensor, value: Tensor, dropout_p: float, is_causal: bool, scale: float | None
 ) -> Tensor:
@@ -112,16 +112,6 @@ def _attend_to_shards(
         key, value = (tensor.repeat_interleave(groups, dim=1) for tensor in (key, value))
     fused = _aten._scaled_dot_product_flash_attention
     return fused(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
-
-
-def _attend_by_name(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool, scale: float | None, enable_gqa: bool
-) -> Tensor | None:
-    """Call CUDA's fused operator by its name, which checkpointing policies compare; None if CUDA has none."""
-    dtype = _dtype_of_call(query)
-    if dtype != query.dtype:
-        query, key, value = (tensor.to(dtype) for tensor in (query, key, value))
-    return attend_fused(query, key, value, None, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
 
 
 def _is_plain(tensors: Iterable[Tensor]) -> bool:
@@ -147,7 +137,12 @@ def is_fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dro
         return False
     if mask is not None and (is_causal or mask.requires_grad or mask.dtype not in (torch.bool, query.dtype)):
         return False
-    return _have_fused_sizes(query, key, value, ALIGNMENT[dtypes.pop()])
+    if {query.dim(), key.dim(), value.dim()} != {4} or not (query.numel() and key.numel() and value.numel()):
+        return False
+    same_heads = query.shape[:2] == key.shape[:2] == value.shape[:2] and key.shape[2] == value.shape[2]
+    alignment = ALIGNMENT[dtypes.pop()]
+    is_aligned = query.shape[3] % alignment == 0 and value.shape[3] % alignment == 0
+    return same_heads and is_aligned and query.shape[3] == key.shape[3]
 
 
 def _is_transformed() -> bool:
@@ -160,14 +155,6 @@ def _dtype_of_call(tensor: Tensor) -> torch.dtype:
     if torch.is_autocast_enabled("cuda") and tensor.dtype in ALIGNMENT:
         return torch.get_autocast_dtype("cuda")
     return tensor.dtype
-
-
-def _have_fused_sizes(query: Tensor, key: Tensor, value: Tensor, alignment: int) -> bool:
-    if {query.dim(), key.dim(), value.dim()} != {4} or not (query.numel() and key.numel() and value.numel()):
-        return False
-    same_heads = query.shape[:2] == key.shape[:2] == value.shape[:2] and key.shape[2] == value.shape[2]
-    is_aligned = query.shape[3] % alignment == 0 and value.shape[3] % alignment == 0
-    return same_heads and is_aligned and query.shape[3] == key.shape[3]
 
 
 def _run_fused(
@@ -238,34 +225,20 @@ class Attention(SwappedState):
         generator: torch.Generator,
     ) -> Any:
         """Compute the values; with dropout, whose backward pass does not read them, the statistics are zeros."""
+        num_rows = -(-query.shape[2] // _ROWS) * _ROWS if compute_log_sumexp else 0
+        statistics = torch.zeros(*query.shape[:2], num_rows)
         if not dropout_p:
-            return self._without_dropout(query, key, value, attn_bias, compute_log_sumexp, is_causal, scale)
+            out, sums = _aten._scaled_dot_product_flash_attention_for_cpu.default(
+                query, key, value, 0.0, is_causal, attn_mask=attn_bias, scale=scale
+            )
+            if compute_log_sumexp:
+                statistics[..., : query.shape[2]] = sums
+            return _in_layout(out, query.dtype), statistics, torch.tensor(0), torch.tensor(0)
         number = _saved.save(generator.get_state())
         parts = _Parts(query, key, value, attn_bias, dropout_p, is_causal, scale, generator)
         out = torch.matmul(parts.dropped, parts.value).to(query.dtype)
         out = out.transpose(1, 2).contiguous().transpose(1, 2)  # the kernel's layout
-        num_rows = -(-query.shape[2] // _ROWS) * _ROWS if compute_log_sumexp else 0
-        statistics = torch.zeros(*query.shape[:2], num_rows)
         return out, statistics, torch.tensor(number), torch.tensor(0)
-
-    def _without_dropout(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        bias: Tensor | None,
-        has_statistics: bool,
-        is_causal: bool,
-        scale: float | None,
-    ) -> Any:
-        out, sums = _aten._scaled_dot_product_flash_attention_for_cpu.default(
-            query, key, value, 0.0, is_causal, attn_mask=bias, scale=scale
-        )
-        num_rows = -(-query.shape[2] // _ROWS) * _ROWS if has_statistics else 0
-        statistics = torch.zeros(*query.shape[:2], num_rows)
-        if has_statistics:
-            statistics[..., : query.shape[2]] = sums
-        return _in_layout(out, query.dtype), statistics, torch.tensor(0), torch.tensor(0)
 
 
 class AttentionBackward(Replacement):

@@ -81,7 +81,11 @@ class Plan:
     def __init__(self, roots: Sequence[Any], inputs: Sequence[Any], history: History, caller: Streams) -> None:
         self._nodes: dict[Key, Any] = {}
         producers = self._walk(roots)
-        self.streams: dict[Key, Streams] = {key: _streams_of(key, producers[key], history, caller) for key in producers}
+        # A node has the streams of its forward operator; a leaf's node, of the first operator that uses the leaf.
+        self.streams: dict[Key, Streams] = {}
+        for key, made_by in producers.items():
+            operator = key if key >= 0 else min((producer for producer in made_by if producer >= 0), default=None)
+            self.streams[key] = caller if operator is None else history.at(operator)
         self.streams[CALLER] = caller
         self.crossing = {
             key for key, made_by in producers.items() if any(self.streams[p] != self.streams[key] for p in made_by)
@@ -130,14 +134,6 @@ class Plan:
                     producers.setdefault(key_of(following), []).append(key)
                     stack.append(following)
         return producers
-
-
-def _streams_of(key: Key, made_by: Sequence[Key], history: History, caller: Streams) -> Streams:
-    """Return the streams of a node's forward operator; for a leaf's node, of the first operator that uses the leaf."""
-    if key >= 0:
-        return history.at(key)
-    first_use = min((producer for producer in made_by if producer >= 0), default=None)
-    return caller if first_use is None else history.at(first_use)
 
 
 def _edges(node: Any) -> list[Edge | None]:
@@ -196,20 +192,16 @@ def install(patches: Patches, gpus: Gpus) -> None:
             grads = streams.run(engine, t_outputs, *args, **kwargs)
             if is_any_left():
                 inputs = args[3] if len(args) > 3 else kwargs.get("inputs", ())
-                _adopt_grads(gpus, [*zip(grads or (), inputs, strict=False), *_leaf_grads(t_outputs)])
+                # Move gradients that a formula made of nothing, which are on the host, to the devices of their tensors.
+                for grad, tensor in [*zip(grads or (), inputs, strict=False), *_leaf_grads(t_outputs)]:
+                    if isinstance(grad, torch.Tensor) and isinstance(tensor, torch.Tensor) and are_scratch((grad,)):
+                        residence = residence_of(tensor)
+                        if residence is not None:
+                            attributes(grad).pop(ADOPT_KEY)
+                            adopt(gpus, grad, residence.device)
             return grads
 
     patches.set(torch.autograd, _RUN, run_backward)
-
-
-def _adopt_grads(gpus: Gpus, pairs: Sequence[tuple[Any, Any]]) -> None:
-    """Move gradients that a formula made of nothing, which are on the host, to the devices of their tensors."""
-    for grad, tensor in pairs:
-        if isinstance(grad, torch.Tensor) and isinstance(tensor, torch.Tensor) and are_scratch((grad,)):
-            residence = residence_of(tensor)
-            if residence is not None:
-                attributes(grad).pop(ADOPT_KEY)
-                adopt(gpus, grad, residence.device)
 
 
 def _leaf_grads(outputs: Sequence[Any]) -> Iterator[tuple[torch.Tensor | None, torch.Tensor]]:
@@ -310,7 +302,11 @@ class BackwardStreams:
         self._count(1)
         try:
             grads = args[0] if args else kwargs.get("grad_tensors", ())
-            task.begin([_root_edge(output) for output in outputs], grads)
+            roots = [
+                torch.autograd.graph.get_gradient_edge(output) if isinstance(output, torch.Tensor) else output
+                for output in outputs
+            ]
+            task.begin([(key_of(root.node), root.output_nr) for root in roots], grads)
             result = original(outputs, *args, **kwargs)
             task.finish()
             return result
@@ -331,13 +327,6 @@ def _inputs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
 
 def _is_differentiable(value: Any) -> bool:
     return not isinstance(value, torch.Tensor) or value.requires_grad
-
-
-def _root_edge(output: Any) -> tuple[Key, int]:
-    if isinstance(output, torch.Tensor):
-        edge = torch.autograd.graph.get_gradient_edge(output)
-        return key_of(edge.node), edge.output_nr
-    return key_of(output.node), output.output_nr
 
 
 class _Slot:

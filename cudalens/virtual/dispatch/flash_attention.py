@@ -84,7 +84,11 @@ class FlashAttentionBackward(Replacement):
             is_causal,
             scale=scale,
         )
-        grad_key, grad_value = (_sum_over_groups(grad, key.shape[1]) if heads > 1 else grad for grad in grads[1:3])
+        grad_key, grad_value = grads[1:3]
+        if heads > 1:  # sum the gradients of repeated heads
+            grad_key, grad_value = (
+                grad.reshape(grad.shape[0], key.shape[1], -1, *grad.shape[2:]).sum(2) for grad in grads[1:3]
+            )
         pairs = ((grads[0], query), (grad_key, key), (grad_value, value))
         return tuple(torch.empty_like(like).copy_(grad) for grad, like in pairs)
 
@@ -92,11 +96,6 @@ class FlashAttentionBackward(Replacement):
 def _repeat_heads(tensor: Tensor, times: int) -> Tensor:
     """Repeat each head; one that is not repeated keeps its layout, by which the CPU chooses how it adds products."""
     return tensor.repeat_interleave(times, 1) if times > 1 else tensor
-
-
-def _sum_over_groups(grad: Tensor, num_heads: int) -> Tensor:
-    """Sum the gradient of repeated heads."""
-    return grad.reshape(grad.shape[0], num_heads, -1, *grad.shape[2:]).sum(2)
 
 
 #: Replacements of operator implementations, by operator name.

@@ -12,8 +12,6 @@ from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.tensors.residency import ADOPT_KEY, KEY, is_sparse, residence_of
 from cudalens.virtual.timing.machine import Device
 
-_NO_STORAGE: Final = object()
-
 
 def locate(args: Sequence[Any]) -> tuple[Device | None, bool]:
     """Return the first device among the tensors, and whether any tensor is not on it."""
@@ -21,9 +19,12 @@ def locate(args: Sequence[Any]) -> tuple[Device | None, bool]:
     saw_host = False
     for arg in args:
         if isinstance(arg, torch.Tensor):
-            residence = _storage_residence(arg)
-            if residence is _NO_STORAGE:
-                continue
+            try:
+                residence = arg.untyped_storage().__dict__.get(KEY)
+            except (RuntimeError, NotImplementedError):
+                if not is_sparse(arg):
+                    continue  # it has no storage
+                residence = residence_of(arg)
             if residence is None or residence.gpus.is_closed:
                 saw_host = True
             elif device is None:
@@ -35,14 +36,6 @@ def locate(args: Sequence[Any]) -> tuple[Device | None, bool]:
             saw_host = saw_host or inner_host or (inner is not None and device is not None and inner is not device)
             device = device or inner
     return device, saw_host
-
-
-def _storage_residence(tensor: torch.Tensor) -> Any:
-    """Return the residence of a tensor's storage, of a sparse tensor's values, or None without one."""
-    try:
-        return tensor.untyped_storage().__dict__.get(KEY)
-    except (RuntimeError, NotImplementedError):
-        return residence_of(tensor) if is_sparse(tensor) else _NO_STORAGE
 
 
 #: Arguments that a CUDA operator reads on the host, by operator.
@@ -138,12 +131,9 @@ def _named_tensors(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     named = ((argument.name, value) for argument, value in zip(func._schema.arguments, args, strict=False))
     for name, value in (*named, *kwargs.items()):
         items = value if isinstance(value, list | tuple) else (value,)
-        found += [(name, item) for item in items if _is_strided(item) or _is_sparse(item)]
+        tensors = [item for item in items if isinstance(item, torch.Tensor)]
+        found += [(name, tensor) for tensor in tensors if _is_strided(tensor) or is_sparse(tensor)]
     return found
-
-
-def _is_sparse(value: object) -> bool:
-    return isinstance(value, torch.Tensor) and is_sparse(value)
 
 
 def _is_strided(value: object) -> bool:

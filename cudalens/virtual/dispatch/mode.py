@@ -102,7 +102,12 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             func = accumulation.ADD_IN_PLACE
         plan = _plan(func)
         if plan.is_composite:
-            return self._decompose(func, args, kwargs or {})
+            # Autograd decomposes it first, except in inference mode.
+            torch._C._push_on_torch_dispatch_stack(self)
+            try:
+                return COMPOSITES.get(func, func.decompose)(*args, **(kwargs or {}))
+            finally:
+                torch._C._pop_torch_dispatch_stack(None)
         if plan.is_of_library and (key := python_kernel(func, is_any_resident(args))) is not None:
             return self._run_python(func, key, args, kwargs or {})
         recorder = self._machine.recorder
@@ -113,14 +118,6 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._run_or_explain(func, args, kwargs or {})
         finally:
             recorder.end(begun)
-
-    def _decompose(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a composite operator as its parts; autograd decomposes it first, except in inference mode."""
-        torch._C._push_on_torch_dispatch_stack(self)
-        try:
-            return COMPOSITES.get(func, func.decompose)(*args, **kwargs)
-        finally:
-            torch._C._pop_torch_dispatch_stack(None)
 
     def _run_python(self, func: Any, key: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the Python code of a library's operator, whose own operators use the device."""
@@ -268,15 +265,6 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             for item in out:
                 self._place_results(item, device)
 
-    def _reallocate(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Allocate a new block for a storage that was resized in place."""
-        for tensor in (*args, *kwargs.values()):
-            residence = residence_of(tensor) if isinstance(tensor, torch.Tensor) else None
-            if residence is not None and tensor.layout is not torch.strided:
-                self._place_results(tensor, residence.device)
-            elif residence is not None and residence.num_bytes != tensor.untyped_storage().nbytes():
-                self._gpus.place_tensor(tensor, residence.device)
-
     def _make(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], own: Device | None) -> Any:
         """Run a factory: its result is on the device of the call, else on that of its tensor argument."""
         named, device = kwargs.get("device"), own
@@ -287,11 +275,28 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         elif named is not None and self._target.is_named:
             device = self._target.device
         kwargs = {**kwargs, "device": _CPU if named is not None else None}
-        return (
-            self._make_on_host(func, args, kwargs)
-            if device is None
-            else self._make_on(device, plan, func, args, kwargs)
-        )
+        if device is not None:
+            return self._make_on(device, plan, func, args, kwargs)
+        pinned = kwargs.get("pin_memory")
+        rng.check_host(kwargs)
+        out = self._on_host(func, args, {**kwargs, "pin_memory": None} if pinned else kwargs)
+        if pinned:
+            pin(out)
+        is_strided = isinstance(out, torch.Tensor) and out.layout is torch.strided
+        if is_strided and not self._target.is_factory and is_call_on_device():
+            # Created by torch's C++ for a tensor that it takes for a CPU tensor; the first operator decides its device.
+            mark(out)
+            self._target.has_internal = not self._target.is_named
+        return out
+
+    def _reallocate(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Allocate a new block for a storage that was resized in place."""
+        for tensor in (*args, *kwargs.values()):
+            residence = residence_of(tensor) if isinstance(tensor, torch.Tensor) else None
+            if residence is not None and tensor.layout is not torch.strided:
+                self._place_results(tensor, residence.device)
+            elif residence is not None and residence.num_bytes != tensor.untyped_storage().nbytes():
+                self._gpus.place_tensor(tensor, residence.device)
 
     def _make_on(self, device: Device, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if kwargs.get("pin_memory"):
@@ -305,7 +310,12 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if out is None:
             out = rng.make(self._gpus, device, func, args, kwargs, self._caller(device))
         elif self._machine.captures or self._machine.op_log is not None:
-            self._record_blank(device, func, args, kwargs, out)
+            # Record a factory whose result was allocated without running it.
+            capture = self._machine.current_stream(device).capture
+            if capture is not None:
+                capture.record_result(func, args, kwargs, out)
+            elif self._machine.op_log is not None:
+                self._machine.op_log.log_factory(device, func, args, kwargs)
         if block is not None and residence_of(out) is None:
             self._gpus.place_tensor(out, device, block=block)
         self._place_results(out, device)
@@ -332,27 +342,6 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return hosting.blank(func, like)
         zeros = hosting.is_zeros(func) and self._machine.current_stream(device).capture is None
         return arenas.place_blank(self._gpus, like, device, block, zeros=zeros)
-
-    def _record_blank(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
-        """Record a factory whose result was allocated without running it."""
-        capture = self._machine.current_stream(device).capture
-        if capture is not None:
-            capture.record_result(func, args, kwargs, out)
-        elif self._machine.op_log is not None:
-            self._machine.op_log.log_factory(device, func, args, kwargs)
-
-    def _make_on_host(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        pinned = kwargs.get("pin_memory")
-        rng.check_host(kwargs)
-        out = self._on_host(func, args, {**kwargs, "pin_memory": None} if pinned else kwargs)
-        if pinned:
-            pin(out)
-        is_strided = isinstance(out, torch.Tensor) and out.layout is torch.strided
-        if is_strided and not self._target.is_factory and is_call_on_device():
-            # Created by torch's C++ for a tensor that it takes for a CPU tensor; the first operator decides its device.
-            mark(out)
-            self._target.has_internal = not self._target.is_named
-        return out
 
     def _unmix(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> None:
         """Handle tensors that are not on `device`: copy indices, move torch's internal tensors, refuse others.

@@ -69,22 +69,16 @@ class ThreadModes:
             if isinstance(mode, TorchDispatchMode):
                 modes.leave(mode)
             elif isinstance(mode, TorchFunctionMode):
-                others = _take_above(mode, torch._C._len_torch_function_stack(), overrides._pop_mode)
+                others: list[Any] = []  # the modes above it, top first
+                while torch._C._len_torch_function_stack():
+                    top = overrides._pop_mode()  # type: ignore[no-untyped-call]
+                    if top is mode:
+                        break
+                    others.append(top)
                 for other in reversed(others):
                     overrides._push_mode(other)  # type: ignore[no-untyped-call]
             else:
                 mode.__exit__(None, None, None)
-
-
-def _take_above(mode: Any, depth: int, pop: Callable[[], Any]) -> list[Any]:
-    """Pop a stack down to and including `mode`; returns the modes above it, top first."""
-    others: list[Any] = []
-    for _ in range(depth):
-        top = pop()
-        if top is mode:
-            break
-        others.append(top)
-    return others
 
 
 _RUN = "run"
@@ -115,19 +109,11 @@ def install(patches: Patches, gpus: Gpus, new_modes: Callable[[], ThreadModes]) 
             _restore_run(self, before)
             raise
 
-    patches.set(threading.Thread, "start", start_on_device)
-    _install_pools(patches, gpus, new_modes)
-    # Refuse CUDA memory on threads without the modes: torch's own error names no reason.
-    if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::empty.memory_format", "CUDA"):
-        register_kernels(patches, "CUDA", dict.fromkeys(("empty.memory_format", "empty_strided"), _refuse_memory))
-
-
-def _install_pools(patches: Patches, gpus: Gpus, new_modes: Callable[[], ThreadModes]) -> None:
-    """Make the threads of pools that exist already enter the modes during each call."""
     run = concurrent.futures.thread._WorkItem.run
 
     @functools.wraps(run)
     def run_on_device(self: Any, *args: Any) -> None:
+        """Make the threads of pools that exist already enter the modes during each call."""
         if gpus.is_closed or has_modes():
             run(self, *args)
             return
@@ -138,7 +124,11 @@ def _install_pools(patches: Patches, gpus: Gpus, new_modes: Callable[[], ThreadM
         finally:
             modes.leave()
 
+    patches.set(threading.Thread, "start", start_on_device)
     patches.set(concurrent.futures.thread._WorkItem, "run", run_on_device)
+    # Refuse CUDA memory on threads without the modes: torch's own error names no reason.
+    if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::empty.memory_format", "CUDA"):
+        register_kernels(patches, "CUDA", dict.fromkeys(("empty.memory_format", "empty_strided"), _refuse_memory))
 
 
 def _refuse_memory(*args: Any, **kwargs: Any) -> NoReturn:

@@ -57,9 +57,24 @@ def install(patches: Patches, gpus: Gpus) -> None:
     patches.set(torch.autograd.profiler.emit_nvtx, "__enter__", refusal(_EMIT))
     for name in ("trace", "trace_module"):
         patches.set(torch.jit, name, refusal(_TRACE))
-    when_imported(patches, "torch.export", lambda module: _refuse_export(patches, module))
-    when_imported(patches, "torch.cuda.green_contexts", lambda module: _refuse_green_contexts(patches, module))
-    when_imported(patches, "torch.utils.cpp_extension", lambda module: _refuse_extensions(patches, module))
+
+    def refuse_export(module: ModuleType) -> None:
+        for name in ("export", "draft_export", "export_for_training", "export_for_inference"):
+            if name in vars(module):
+                patches.set(module, name, _checked_export(getattr(module, name), name))
+
+    def refuse_green_contexts(module: ModuleType) -> None:
+        for name in ("create", "max_workqueue_concurrency"):
+            if name in vars(module.GreenContext):
+                patches.set(module.GreenContext, name, staticmethod(refusal(_GREEN)))
+
+    def refuse_extensions(module: ModuleType) -> None:
+        for name, key in (("load", "sources"), ("load_inline", "cuda_sources")):
+            patches.set(module, name, _without_cuda_sources(getattr(module, name), name, key))
+
+    when_imported(patches, "torch.export", refuse_export)
+    when_imported(patches, "torch.cuda.green_contexts", refuse_green_contexts)
+    when_imported(patches, "torch.utils.cpp_extension", refuse_extensions)
 
 
 def nested(what: str) -> VirtualDeviceError:
@@ -117,12 +132,6 @@ _SIGNS: Final = {
         "operator."
     ),
 }
-
-
-def _refuse_export(patches: Patches, module: ModuleType) -> None:
-    for name in ("export", "draft_export", "export_for_training", "export_for_inference"):
-        if name in vars(module):
-            patches.set(module, name, _checked_export(getattr(module, name), name))
 
 
 def _checked_export(original: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -188,18 +197,6 @@ def _on_host(original: Callable[..., Any], how: str) -> Callable[..., Any]:
         return original(tensor, *args, **kwargs)
 
     return on_host
-
-
-def _refuse_green_contexts(patches: Patches, module: ModuleType) -> None:
-    kind: Any = module.GreenContext
-    for name in ("create", "max_workqueue_concurrency"):
-        if name in vars(kind):
-            patches.set(kind, name, staticmethod(refusal(_GREEN)))
-
-
-def _refuse_extensions(patches: Patches, module: ModuleType) -> None:
-    for name, key in (("load", "sources"), ("load_inline", "cuda_sources")):
-        patches.set(module, name, _without_cuda_sources(getattr(module, name), name, key))
 
 
 def _without_cuda_sources(original: Callable[..., Any], name: str, key: str) -> Callable[..., Any]:

@@ -190,20 +190,17 @@ class Explorer:
         for number, span in log.memory.blank:
             self._blank.setdefault(number, []).append(span)
         touched = [span for op in log.ops for span in op.touched()] + [o.place.storage for o in outputs.values()]
-        self._image = self._reserved(touched, log, max_bytes)
-        self._variables = {name: output.place for name, output in outputs.items()}
-        self._names = _names(log.ops) | {name: name for name in outputs}
-        self.notes: list[str] = []
-        self._expected: Outcome | None = None
-
-    def _reserved(self, touched: list, log: OpLog, max_bytes: int) -> Image:  # type: ignore[type-arg]
         num_bytes = Image.size_of(touched, log.memory.initial)
         if num_bytes > max_bytes:
             raise ExploreError(
                 f"running this program again needs {num_bytes / 2**20:,.0f} MiB of host memory; the limit is "
                 f"{max_bytes / 2**20:,.0f} MiB. Explore a shorter block or smaller tensors, or raise explore_bytes."
             )
-        return Image(touched, log.memory.initial)
+        self._image = Image(touched, log.memory.initial)
+        self._variables = {name: output.place for name, output in outputs.items()}
+        self._names = _names(log.ops) | {name: name for name in outputs}
+        self.notes: list[str] = []
+        self._expected: Outcome | None = None
 
     def explore(self, suspects: Sequence[Suspect], *, budget: int, seed: int) -> Exploration:
         """Run other orders.
@@ -220,7 +217,9 @@ class Explorer:
         of_races = {pair for suspect in suspects for pair in suspect.pairs}
         pairs_by_key = found | {pair: [pair] for pair in conflicts if pair not in of_races}
         runs = [_Run(in_program_order(self._program), frozenset(), (), _digest(expected))]
-        few = self._if_few(budget)
+        first_orders = list(itertools.islice(all_orders(self._program), budget + 2))
+        # All orders except program order, if the budget covers them.
+        few = first_orders[1:] if len(first_orders) <= budget + 1 else None
         known: dict[object, tuple[Difference, ...]] = {runs[0].digest: ()}
         for schedule in self._chosen(self._aimed(suspects, conflicts), few, budget, seed):
             outcome = self._outcome(schedule)
@@ -301,11 +300,6 @@ class Explorer:
                     f"`{name}` differs from the original run when its tasks are run again in program order: something "
                     "outside of torch wrote it. The verdicts about it may be wrong."
                 )
-
-    def _if_few(self, budget: int) -> list[tuple[int, ...]] | None:
-        """Return all orders except program order if the budget covers them; else None."""
-        orders = list(itertools.islice(all_orders(self._program), budget + 2))
-        return orders[1:] if len(orders) <= budget + 1 else None
 
     def _chosen(
         self, aimed: Iterator[Schedule], few: list[tuple[int, ...]] | None, budget: int, seed: int

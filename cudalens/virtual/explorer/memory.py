@@ -264,12 +264,13 @@ def _without(span: Span, covered: list[Span]) -> list[Span]:
     """Return the parts of a span that no other span covers."""
     left = [span]
     for other in covered:
-        left = [part for piece in left for part in _subtract(piece, other)]
+        pieces, left = left, []
+        for piece in pieces:
+            if not piece.overlaps(other):
+                left.append(piece)
+                continue
+            if piece.start < other.start:
+                left.append(Span(piece.space, piece.start, other.start))
+            if other.end < piece.end:
+                left.append(Span(piece.space, other.end, piece.end))
     return left
-
-
-def _subtract(span: Span, other: Span) -> list[Span]:
-    if not span.overlaps(other):
-        return [span]
-    parts = [Span(span.space, span.start, other.start), Span(span.space, other.end, span.end)]
-    return [part for part in parts if part.start < part.end]

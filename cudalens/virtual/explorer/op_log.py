@@ -275,22 +275,18 @@ class OpLog:
         storages: list[tuple[Place, Any]] = []
         op = LoggedOp(func._schema.name, func, site=site_of(2))
         if op.name.startswith(_COLLECTIVES):
-            return self._start_collective(device, op, args, kwargs, storages)
+            # It cannot run again, because other processes take part. Its first argument is what it writes.
+            self._logged(op, args[0], "send" not in op.name, storages)
+            others = [value for value in (*args[1:], *kwargs.values()) if _holds_tensors(value)]
+            self._logged(op, others, False, storages)
+            op.func = None
+            self._thread.collective = _Pending(op, device, storages)
+            return self._thread.collective
         for index, value in enumerate(args):
             op.args = (*op.args, self._logged(op, value, index in writes_of(func), storages))
         for name, value in kwargs.items():
             op.kwargs[name] = self._logged(op, value, name in writes_of(func), storages)
         return _Pending(op, device, storages)
-
-    def _start_collective(
-        self, device: Device | None, op: LoggedOp, args: Any, kwargs: dict[str, Any], storages: list[tuple[Place, Any]]
-    ) -> _Pending:
-        """A collective cannot run again, because other processes take part. Its first argument is what it writes."""
-        self._logged(op, args[0], "send" not in op.name, storages)
-        self._logged(op, [value for value in (*args[1:], *kwargs.values()) if _holds_tensors(value)], False, storages)
-        op.func = None
-        self._thread.collective = _Pending(op, device, storages)
-        return self._thread.collective
 
     def _logged(self, op: LoggedOp, value: Any, is_written: bool, storages: list[tuple[Place, Any]]) -> Any:
         """Return the logged form of an argument; host tensors that are not tracked are copied."""
@@ -343,9 +339,17 @@ class OpLog:
             self.memory.blank += [(len(self.ops), place.storage) for _, place in op.makes]
             return
         if pending.device is None and op.func is not None and make_plan(op.func).draws:
-            self._keep_results(op, pending, out)
+            # A host operator that draws random numbers: store its results.
+            op.func = None
+            kept = [(place, storage) for place, storage in pending.storages if place in op.writes]
+            kept += [(place, item_at(out, path).untyped_storage()) for path, place in op.makes]
+            op.contents = [(place.storage, self.memory.contents(storage)) for place, storage in kept]
         is_host = pending.device is None
-        op.is_observed = _has_numbers(out) or (not is_host and self._copies_to_host(op))
+        if is_host:
+            op.is_observed = _has_numbers(out)
+        else:  # a copy to pageable host memory makes the host wait
+            spaces = [place.storage.space for place in (*op.writes, *(place for _, place in op.makes))]
+            op.is_observed = _has_numbers(out) or any(s and not self.memory.is_pinned(s) for s in spaces)
         if not (op.writes or op.makes or op.is_observed):
             return  # a view
         if pending.number is None:
@@ -355,13 +359,6 @@ class OpLog:
             self._waits.add_accesses(pending.number, [place.storage for _, place in op.makes])
         self.memory.after_op(op)
 
-    def _keep_results(self, op: LoggedOp, pending: _Pending, out: Any) -> None:
-        """Store the results of a host operator that draws random numbers."""
-        op.func = None
-        kept = [(place, storage) for place, storage in pending.storages if place in op.writes]
-        kept += [(place, item_at(out, path).untyped_storage()) for path, place in op.makes]
-        op.contents = [(place.storage, self.memory.contents(storage)) for place, storage in kept]
-
     def _log_moves(self, pending: _Pending) -> None:
         for place, storage in pending.storages:
             now = self.memory.span_of(storage)
@@ -369,11 +366,6 @@ class OpLog:
                 moved = self.memory.moved(place, storage)
                 if moved is not None:
                     pending.op.moves.append((place, moved))
-
-    def _copies_to_host(self, op: LoggedOp) -> bool:
-        """Return whether it writes pageable host memory, which makes the host wait."""
-        targets = [*op.writes, *(place for _, place in op.makes)]
-        return any(place.storage.space and not self.memory.is_pinned(place.storage.space) for place in targets)
 
     def _leave(self, span: Span, contents: torch.Tensor, name: str) -> None:
         """Log contents that come from no operator: torch's internal tensors on a device, or writes of Python."""

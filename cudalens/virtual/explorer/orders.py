@@ -281,22 +281,18 @@ def schedule_of(program: Program, seed: str | int) -> Schedule:
         raise ExploreError(f"{seed!r} is not the seed of a schedule; expected {_FORMS}, as shown in reports.")
     kind, numbers = text.partition(":")[0], [int(n) for n in re.findall(r"\d+", text)]
     if kind in ("rush", "stall"):
-        return _reversal(program, kind, *numbers)
+        one, other = numbers
+        if max(one, other) >= len(program) or not program.is_unordered(one, other):
+            raise ExploreError(
+                f"tasks {one} and {other} of this program cannot be reordered: it has {len(program)} tasks, and these "
+                "are not two unordered ones. Use a seed from the report of this exploration."
+            )
+        return rushed(program, one, other) if kind == "rush" else stalled(program, one, other)
     if kind == "random":
         return at_random(program, numbers[0])
-    return delayed(program, tuple(numbers)) if kind == "delay" else _legal(program, numbers[0])
-
-
-def _reversal(program: Program, kind: str, one: int, other: int) -> Schedule:
-    if max(one, other) >= len(program) or not program.is_unordered(one, other):
-        raise ExploreError(
-            f"tasks {one} and {other} of this program cannot be reordered: it has {len(program)} tasks, and these "
-            "are not two unordered ones. Use a seed from the report of this exploration."
-        )
-    return rushed(program, one, other) if kind == "rush" else stalled(program, one, other)
-
-
-def _legal(program: Program, number: int) -> Schedule:
+    if kind == "delay":
+        return delayed(program, tuple(numbers))
+    number = numbers[0]
     order = next(itertools.islice(all_orders(program), max(number - 1, 0), None), None)
     if order is None or number < 1:
         raise ExploreError(f"this program has no schedule number {number}; use a seed from its report.")
@@ -354,21 +350,9 @@ def with_delays(program: Program, num_delays: int) -> Iterator[Schedule]:
 def at_random(program: Program, seed: int) -> Schedule:
     """Return a random schedule."""
     draw = Random(seed)  # noqa: S311 - not for security
-    order = _drawn(program, draw) if seed % 2 else _by_priority(program, draw)
-    return Schedule(f"random:{seed}", order)
-
-
-def _drawn(program: Program, draw: Random) -> tuple[int, ...]:
-    """Each step is chosen at random from the tasks that are ready."""
-    progress, order = Progress(program), []
-    for _ in range(len(program)):
-        order.append(draw.choice(progress.ready()))
-        progress.do(order[-1])
-    return tuple(order)
-
-
-def _by_priority(program: Program, draw: Random) -> tuple[int, ...]:
-    """The lane with the highest priority runs; at a few steps it gets the lowest priority."""
+    if seed % 2:
+        return Schedule(f"random:{seed}", _drawn(program, draw))
+    # The lane with the highest priority runs; at a few steps it gets the lowest priority.
     lanes = list(range(len(program.lanes)))
     draw.shuffle(lanes)
     rank = {lane: place for place, lane in enumerate(lanes)}
@@ -380,6 +364,15 @@ def _by_priority(program: Program, draw: Random) -> tuple[int, ...]:
         order.append(chosen)
         if step in changes:
             rank[program.tasks[chosen].lane] = max(rank.values()) + 1
+    return Schedule(f"random:{seed}", tuple(order))
+
+
+def _drawn(program: Program, draw: Random) -> tuple[int, ...]:
+    """Each step is chosen at random from the tasks that are ready."""
+    progress, order = Progress(program), []
+    for _ in range(len(program)):
+        order.append(draw.choice(progress.ready()))
+        progress.do(order[-1])
     return tuple(order)
 
 

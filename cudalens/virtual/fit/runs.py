@@ -447,18 +447,18 @@ def autocast() -> Iterator[None]:
 @contextmanager
 def fused_optimizer() -> Iterator[None]:
     """Update all parameters in one kernel without temporary tensors."""
+
+    def with_fused(original: Callable[..., None]) -> Callable[..., None]:
+        def make(self: Any, *args: Any, **kwargs: Any) -> None:
+            kwargs.pop("foreach", None)
+            original(self, *args, **{**kwargs, "fused": True})
+
+        return make
+
     with _patches() as patches:
         for kind in _FUSED:
-            patches.set(kind, "__init__", _with_fused(vars(kind)["__init__"]))
+            patches.set(kind, "__init__", with_fused(vars(kind)["__init__"]))
         yield
-
-
-def _with_fused(original: Callable[..., None]) -> Callable[..., None]:
-    def make(self: Any, *args: Any, **kwargs: Any) -> None:
-        kwargs.pop("foreach", None)
-        original(self, *args, **{**kwargs, "fused": True})
-
-    return make
 
 
 @contextmanager

@@ -99,7 +99,7 @@ def device_rows(segments: Sequence[Segment], launches: Launches, correlation: Ma
                 "graph_node_id": placed.graph_node_id,
             }
             if work.kind == "kernel":
-                row |= _launch_facts(stream.device, work.grid, work.block)
+                row |= _launch_facts(work.grid, work.block, stream.device.spec.num_sms)
                 row |= work.facts or {}
             else:
                 row["num_bytes"] = work.num_bytes
@@ -113,13 +113,11 @@ def _place(device: Device, start_ns: int, end_ns: int, segment: Segment) -> Row:
     return {"ts": start_ns + segment.offset_ns, "dur": end_ns - start_ns, "device": device.index}
 
 
-def _launch_facts(device: Device, grid: tuple[int, ...] | None, block: tuple[int, ...] | None) -> Row:
-    """Return the launch facts of CUPTI that are modelled; registers and shared memory are not."""
-    return {} if grid is None or block is None else _facts_of_launch(grid, block, device.spec.num_sms)
-
-
 @lru_cache(maxsize=4096)
-def _facts_of_launch(grid: tuple[int, ...], block: tuple[int, ...], num_sms: int) -> Row:
+def _launch_facts(grid: tuple[int, ...] | None, block: tuple[int, ...] | None, num_sms: int) -> Row:
+    """Return the launch facts of CUPTI that are modelled; registers and shared memory are not."""
+    if grid is None or block is None:
+        return {}
     blocks_per_sm = prod(grid) / num_sms
     return {
         "grid": _json(grid),
@@ -473,11 +471,8 @@ class _Rows:
         self._row_of = np.full(len(tree) + 1, -1, np.int64)
         self._row_of[self._places] = np.arange(len(self._places))
         self._async = np.flatnonzero(host.async_mask) if host.async_mask is not None else np.empty(0, np.int64)
-        self.parent = np.concatenate([self._row_of[self._up(self._places)], np.full(len(self._async), -1)])
+        self.parent = np.concatenate([self._row_of[pruned.up[self._places]], np.full(len(self._async), -1)])
         self._external = self._external_ids()
-
-    def _up(self, places: Ints) -> Ints:
-        return self._pruned.up[places]
 
     def _external_ids(self) -> Any:
         """External ids renumbered from 1 in time order: torch's profiler counts through the whole process."""
@@ -563,7 +558,12 @@ class _Rows:
     def device_columns(self, names: Sequence[str], segments: Sequence[Segment]) -> tuple[list[Row], list[Row]]:
         """Rows of runtime calls, and of device work."""
         order = {id(segment): k for k, segment in enumerate(segments)}
-        shift = _shifts(segments)
+        # Offsets that make the correlation ids of all segments distinct.
+        shift, last = {}, 0
+        for k, segment in enumerate(segments):
+            shift[k] = last if k else 0
+            ids = [act.correlation_id for act in segment.recorder.acts if isinstance(act, Call)]
+            last = shift[k] + max(ids, default=0)
         launches = Launches({}, {})
         calls = []
         external = self._external.to_numpy(dtype=object, na_value=None)
@@ -583,13 +583,3 @@ class _Rows:
         devices = device_rows(segments, launches, shift)
         row_names = [names[at] for at in self._places.tolist()]
         return calls, devices + annotation_rows(segments, launches, row_names, external)
-
-
-def _shifts(segments: Sequence[Segment]) -> dict[int, int]:
-    """Offsets that make the correlation ids of all segments distinct."""
-    shifts, last = {}, 0
-    for k, segment in enumerate(segments):
-        shifts[k] = last if k else 0
-        ids = [act.correlation_id for act in segment.recorder.acts if isinstance(act, Call)]
-        last = shifts[k] + max(ids, default=0)
-    return shifts

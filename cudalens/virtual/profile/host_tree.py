@@ -92,11 +92,13 @@ def read_tree(host: RawRows) -> HostTree:
     order = by_time[by_lane]
     marks = np.concatenate([_marks(events), np.zeros(num_actions, np.int64)])[order]
     found = np.flatnonzero(marks)
+    tid_of_lane = np.full(int(lane.max()) + 1 if len(lane) else 0, _NO_THREAD, np.int64)
+    tid_of_lane[lane] = tids
     return HostTree(
         row=np.where(order >= num_events, order - num_events, order),
         is_memory=order >= num_events,
         lane=lane[order],
-        tid=_of_lanes(tids, lane),
+        tid=tid_of_lane,
         parent=parent,
         depth=depth,
         size=_sizes(parent, depth),
@@ -108,12 +110,6 @@ def read_tree(host: RawRows) -> HostTree:
 def _tids(columns: dict[str, Any], length: int) -> Ints:
     tid = columns.get("tid")
     return np.full(length, -1, np.int64) if tid is None else integers(tid)
-
-
-def _of_lanes(tids: Ints, lane: Ints) -> Ints:
-    found = np.full(int(lane.max()) + 1 if len(lane) else 0, _NO_THREAD, np.int64)
-    found[lane] = tids
-    return found
 
 
 def _marks(events: dict[str, Any]) -> Ints:

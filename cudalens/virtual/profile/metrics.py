@@ -111,28 +111,22 @@ class VirtualSource:
         if number not in self._gpus.ordinals:
             return modelled(self._gpus.spec, 0.0, 0)
         device = self._gpus.devices[self._gpus.ordinals.index(number)]
-        share = self._busy_share(number, device)
-        return (
-            Reading(memory_used_bytes=_used(device))
-            if share is None
-            else modelled(self._gpus.spec, share, _used(device))
-        )
-
-    def close(self) -> None:
-        """Do nothing: there is no resource to release."""
-
-    def _busy_share(self, number: int, device: Device) -> float | None:
         now = device.machine.now_ns
         since = self._since_ns.setdefault(number, now)
         if now <= since:
             share, when = self._last_shares.get(number, (0.0, self._now()))
-            return share if self._now() - when < HOLD_S else 0.0
+            is_recent = self._now() - when < HOLD_S
+            return modelled(self._gpus.spec, share if is_recent else 0.0, _used(device))
         busy = _busy(device, since, now)
         if busy is None:
-            return None
+            return Reading(memory_used_bytes=_used(device))
+        share = busy / (now - since)
         self._since_ns[number] = now
-        self._last_shares[number] = busy / (now - since), self._now()
-        return busy / (now - since)
+        self._last_shares[number] = share, self._now()
+        return modelled(self._gpus.spec, share, _used(device))
+
+    def close(self) -> None:
+        """Do nothing: there is no resource to release."""
 
 
 class MetricsRecord:
@@ -149,8 +143,10 @@ class MetricsRecord:
     def __init__(self, gpus: Gpus, period_ns: int | None) -> None:
         self._gpus, self._period_ns = gpus, period_ns
         now = gpus.machine.now_ns
-        window = period_ns or _MAX_PERIOD_NS
-        self._before = [_share_before(device, now, window) for device in gpus.devices]
+        begin = max(0, now - (period_ns or _MAX_PERIOD_NS))
+        self._before = [
+            device.compute.busy_ns(begin, now) / (now - begin) if now > begin else 0.0 for device in gpus.devices
+        ]
         self._memory = [[(now, _used(device))] for device in gpus.devices]
         self._listeners = [(device, self._listener(device)) for device in gpus.devices]
         for device, listener in self._listeners:
@@ -213,24 +209,19 @@ def busy_shares(spans: Sequence[tuple[int, int]], times: Ints) -> NDArray[np.flo
     Returns:
         Shape (n,), 0 to 1.
     """
-    busy = np.diff(_busy_until(spans, times), prepend=0)
-    passed = np.diff(times, prepend=times[:1])
-    busy[:1] = 0
-    return np.divide(busy, passed, out=np.zeros(len(times)), where=passed > 0)
-
-
-def _busy_until(spans: Sequence[tuple[int, int]], times: Ints) -> Ints:
-    """Return the total time that spans cover before each time."""
     if not spans:
-        return np.zeros(len(times), np.int64)
+        return np.zeros(len(times))
     start, end = np.array(sorted(spans), np.int64).T
     end = np.maximum.accumulate(end)
-    is_first = np.append(True, start[1:] > end[:-1])
+    is_first = np.append(True, start[1:] > end[:-1])  # of spans that overlap
     start, end = start[is_first], end[np.append(np.flatnonzero(is_first)[1:] - 1, len(end) - 1)]
     before = np.append(0, np.cumsum(end - start))
     at = np.searchsorted(start, times, side="right")
     over = np.where(at > 0, np.maximum(end[at - 1] - times, 0), 0)
-    return before[at] - over
+    busy = np.diff(before[at] - over, prepend=0)  # before[at] - over: the time that spans cover before each time
+    passed = np.diff(times, prepend=times[:1])
+    busy[:1] = 0
+    return np.divide(busy, passed, out=np.zeros(len(times)), where=passed > 0)
 
 
 def _kernels(recorder: Recorder, device: Device) -> list[tuple[int, int]]:
@@ -253,11 +244,6 @@ def _busy(device: Device, since_ns: int, now_ns: int) -> int | None:
         except (IndexError, RuntimeError, ValueError):  # its lists changed during the read
             continue
     return None
-
-
-def _share_before(device: Device, now_ns: int, window_ns: int) -> float:
-    begin = max(0, now_ns - window_ns)
-    return device.compute.busy_ns(begin, now_ns) / (now_ns - begin) if now_ns > begin else 0.0
 
 
 def _used(device: Device) -> int:

@@ -71,8 +71,13 @@ class _Facts:
         self.is_python = self._of(tree, is_python)
         self.is_module = self._of(tree, is_python & self._named(events, lambda name: name.startswith(_MODULE)))
         self.is_own = self._of(tree, is_python & self._named(events, lambda name: bool(_OWN_CODE.search(name))))
-        is_dispatch = self._of(tree, self._named(events, _DISPATCH.__eq__))
-        self.is_dispatch = self._dispatches(tree, is_dispatch)
+        # The dispatch rows of the virtual device's handlers, without those of the program's modes.
+        enclosing = tree.parent[self.is_handler]
+        while (moves_up := (enclosing >= 0) & self.is_python[enclosing]).any():
+            enclosing[moves_up] = tree.parent[enclosing[moves_up]]
+        self.is_dispatch = np.zeros(len(tree), bool)
+        self.is_dispatch[enclosing[enclosing >= 0]] = True
+        self.is_dispatch &= self._of(tree, self._named(events, _DISPATCH.__eq__))
         self.wanted[self._internal_handlers(tree, self.is_dispatch)] = -2
 
     @staticmethod
@@ -102,15 +107,6 @@ class _Facts:
                 internal.append(place)
         return np.array(internal, np.int64)
 
-    def _dispatches(self, tree: HostTree, is_dispatch: Bools) -> Bools:
-        """Return the dispatch rows of the virtual device's handlers, without those of the program's modes."""
-        enclosing = tree.parent[self.is_handler]
-        while (moves_up := (enclosing >= 0) & self.is_python[enclosing]).any():
-            enclosing[moves_up] = tree.parent[enclosing[moves_up]]
-        ours = np.zeros(len(tree), bool)
-        ours[enclosing[enclosing >= 0]] = True
-        return ours & is_dispatch
-
 
 def prune(tree: HostTree, events: dict[str, Any], recorders: Sequence[Recorder]) -> Pruned:
     """Decide for each row whether it is kept, level by level from the root.
@@ -132,12 +128,15 @@ def prune(tree: HostTree, events: dict[str, Any], recorders: Sequence[Recorder])
         begins = facts.is_handler[places]
         owner[places] = np.where(begins, places, np.where(state[up] == _INSIDE, owner[up], -1))
         again = _second_calls(facts, places, state[up], owner[places], is_answered)
-        again |= _second_functions(facts, places, state[up], np.where(found.is_kept[up], up, found.up[up]))
+        # Calls of the virtual device's Python code to the function that it replaces.
+        nearest = np.where(found.is_kept[up], up, found.up[up])
+        is_same = facts.code[places] == facts.code[nearest]
+        again |= (state[up] == _PYTHON) & facts.is_python[places] & (nearest >= 0) & is_same
         state[places[again]] = _SHOWN
         owner[places[again]] = -1
         shown = (state[places] == _SHOWN) & ~again & ~facts.is_point[places] & ~tree.is_memory[places]
         found.is_kept[places] = shown
-        found.up[places] = np.where(found.is_kept[up], up, found.up[up])
+        found.up[places] = nearest
         found.handler[places] = np.where(begins, places, found.handler[up])
         found.op[places] = np.where(shown & facts.is_op[places], places, found.op[up])
         found.annotation[places] = np.where(shown & facts.is_annotation[places], places, found.annotation[up])
@@ -162,12 +161,6 @@ def _second_calls(facts: _Facts, places: Ints, enclosing: NDArray[np.int8], owne
     chosen[list(last.values())] = True
     is_answered[list(last)] = True
     return chosen
-
-
-def _second_functions(facts: _Facts, places: Ints, enclosing: NDArray[np.int8], nearest: Ints) -> Bools:
-    """Calls of the virtual device's Python code to the function that it replaces."""
-    same = facts.code[places] == facts.code[nearest]
-    return (enclosing == _PYTHON) & facts.is_python[places] & (nearest >= 0) & same
 
 
 def hidden_marks(recorders: Sequence[Recorder]) -> set[int]:

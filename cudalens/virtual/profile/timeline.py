@@ -129,7 +129,10 @@ def place(tree: HostTree, pruned: Pruned, counts: Bools, names: Sequence[str], s
     ends = moments.add(tree.lane[shown], 2 * tree.end[shown], _FREE)
     for segment in segments:
         _add_handlers(moments, tree, segment)
-        _add_bounds(moments, tree, segment)
+        recorder = segment.recorder
+        for mark, now in ((recorder.first_mark, recorder.start_ns), (recorder.last_mark, recorder.end_ns)):
+            if (at := tree.place_of.get(mark)) is not None:
+                moments.add(tree.lane[at], 2 * tree.begin[at], _ANCHOR, now + segment.offset_ns)
     starts, stops = _add_acts(moments, where, acts)
     times = moments.resolve()
     begin_ns, end_ns = np.zeros(len(tree), np.int64), np.zeros(len(tree), np.int64)
@@ -159,20 +162,16 @@ def _outermost_start(tree: HostTree, places: Ints) -> Ints:
         found[moves_up] = enclosing[moves_up]
 
 
-def _add_bounds(moments: _Moments, tree: HostTree, segment: Segment) -> None:
-    recorder = segment.recorder
-    for mark, now in ((recorder.first_mark, recorder.start_ns), (recorder.last_mark, recorder.end_ns)):
-        if (at := tree.place_of.get(mark)) is not None:
-            moments.add(tree.lane[at], 2 * tree.begin[at], _ANCHOR, now + segment.offset_ns)
-
-
 def _add_acts(
     moments: _Moments, where: ActPlaces, acts: Sequence[tuple[Segment, Call | MemoryAct]]
 ) -> tuple[slice, slice]:
     """Add runtime calls as anchors, allocator actions as moments without a time."""
     order = 2 * np.arange(len(acts), dtype=np.int64)
     is_call = np.array([isinstance(act, Call) for _, act in acts], bool)
-    times = np.array([_times_of(*item) for item in acts], np.int64).reshape(len(acts), 2)
+    times = np.empty((len(acts), 2), np.int64)
+    for i, (segment, act) in enumerate(acts):
+        first, last = (act.start_ns, act.end_ns) if isinstance(act, Call) else (act.now_ns, act.now_ns)
+        times[i] = first + segment.offset_ns, last + segment.offset_ns
     begin = sum(map(len, moments.lane))
     for kind, rows in ((_ANCHOR, is_call), (_FREE, ~is_call)):
         for column in (0, 1):
@@ -187,12 +186,6 @@ def _slots(begin: int, is_call: Bools) -> tuple[Any, Any]:
     starts[is_call] = begin + np.arange(num_calls)
     starts[~is_call] = begin + 2 * num_calls + np.arange(num_others)
     return starts, starts + np.where(is_call, num_calls, num_others)
-
-
-def _times_of(segment: Segment, act: Call | MemoryAct) -> tuple[int, int]:
-    if isinstance(act, Call):
-        return act.start_ns + segment.offset_ns, act.end_ns + segment.offset_ns
-    return act.now_ns + segment.offset_ns, act.now_ns + segment.offset_ns
 
 
 def _inside(tree: HostTree, segments: Sequence[Segment]) -> Bools:

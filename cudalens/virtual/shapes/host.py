@@ -17,13 +17,20 @@ from cudalens.virtual.tensors.residency import residence_of
 
 def install(patches: Patches, gpus: Gpus) -> None:
     """Install the patches, if the device has no values."""
-    if gpus.shapes is not None:
-        _build_without_memory(patches, gpus)
-        _use_shapes_of_cpu(patches)
+    if gpus.shapes is None:
+        return
+    make_parameter = torch.nn.Parameter.__new__
 
+    def __new__(cls: Any, data: Any = None, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - it is Python's
+        """Give up the values of large host parameters when they are made, before anything writes them."""
+        parameter = make_parameter(cls, data, *args, **kwargs)
+        if not gpus.is_closed and _is_large_on_host(parameter):
+            with below_modes():
+                parameter.data = without_values(parameter)
+        return parameter
 
-def _use_shapes_of_cpu(patches: Patches) -> None:
-    """Choose the CPU's strides and sizes where torch's shape functions depend on the device, as with values."""
+    patches.set(torch.nn.Parameter, "__new__", staticmethod(__new__))
+    # Where torch's shape functions depend on the device, choose the CPU's strides and sizes, as with values.
     registered = torch._meta_registrations
     original = registered.device_hint
 
@@ -31,20 +38,6 @@ def _use_shapes_of_cpu(patches: Patches) -> None:
         return original(tensor) if isinstance(tensor, FakeTensor) else "cpu"
 
     patches.set(registered, "device_hint", device_hint)
-
-
-def _build_without_memory(patches: Patches, gpus: Gpus) -> None:
-    """Give up the values of large host parameters when they are made, before anything writes them."""
-    original = torch.nn.Parameter.__new__
-
-    def __new__(cls: Any, data: Any = None, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - it is Python's
-        parameter = original(cls, data, *args, **kwargs)
-        if not gpus.is_closed and _is_large_on_host(parameter):
-            with below_modes():
-                parameter.data = without_values(parameter)
-        return parameter
-
-    patches.set(torch.nn.Parameter, "__new__", staticmethod(__new__))
 
 
 def _is_large_on_host(tensor: torch.Tensor) -> bool:

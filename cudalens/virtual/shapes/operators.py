@@ -78,12 +78,17 @@ class Shapes:
         if handler is not None:
             counted = func(*args, **kwargs) if is_known else handler(self, args, kwargs)
             if isinstance(kwargs.get("out"), torch.Tensor) and isinstance(counted, torch.Tensor):
-                counted = _in_place_of(kwargs["out"], counted)
+                out = kwargs["out"]
+                if out is not counted:
+                    out.resize_(counted.shape)
+                    forget(out)
+                counted = out
             if counted is not NotImplemented:
                 return counted
         recipe = self._recipe(func, args, kwargs, tensors)
         is_computable = not is_captured and not _is_random(func) and _namespace(func) not in _COMMUNICATING
-        if is_known and is_computable and _is_small(tensors) and _is_small_result(recipe, tensors):
+        is_small = all(tensor.numel() <= _known_elements(tensor.dtype) for tensor in tensors)
+        if is_known and is_computable and is_small and _is_small_result(recipe, tensors):
             return func(*args, **kwargs)
         value = storage.result_of(func, _short(func), args, kwargs, tensors) if is_computable else None
         if value is None and is_computable and self.defaults.value is not None:
@@ -143,14 +148,6 @@ class Shapes:
         return recipe
 
 
-def _in_place_of(out: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
-    """Return ``out=`` with the size of a result, and without values unless it is the result."""
-    if out is not counted:
-        out.resize_(counted.shape)
-        forget(out)
-    return out
-
-
 def _inferred(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[torch.Tensor]) -> Recipe:
     """Run the shape function; without one, or to get torch's own error, run the operator on zeros."""
     overload = getattr(func, "overload", func)
@@ -175,14 +172,11 @@ def _inferred(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors:
 
 def _on_zeros(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[torch.Tensor]) -> Recipe:
     """Run an operator on zeros in place of the tensors without values."""
-    zeros = [_zeros(tensor) for tensor in tensors]
+    zeros = []
+    for tensor in tensors:
+        made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+        zeros.append(made.zero_() if lacks_values(tensor) else made.copy_(tensor.detach()))
     return _run_on(zeros, func, args, {**kwargs, "generator": None} if "generator" in kwargs else kwargs, tensors)
-
-
-def _zeros(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of zeros like one without values; a copy of one with values."""
-    made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
-    return made.zero_() if lacks_values(tensor) else made.copy_(tensor.detach())
 
 
 def _run_on(
@@ -233,7 +227,11 @@ def written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[to
         return list(tensors_among((*args, *kwargs.values()))) if _short(func).endswith("_") else []
     places = _writes.get(func)
     if places is None:
-        places = _writes[func] = _written_places(func)
+        found: list[int | str] = list(_UNDECLARED.get(func._schema.name, ()))
+        for at, argument in enumerate(func._schema.arguments):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                found.append(argument.name if argument.kwarg_only else at)
+        places = _writes[func] = tuple(found)
     if not places:
         return []
     return list(
@@ -249,14 +247,6 @@ _writes: dict[Any, tuple[int | str, ...]] = {}
 
 #: Arguments that are written without an annotation in the schema: the running statistics.
 _UNDECLARED: Final = {"aten::native_batch_norm": (3, 4), "aten::cudnn_batch_norm": (3, 4)}
-
-
-def _written_places(func: Any) -> tuple[int | str, ...]:
-    places: list[int | str] = list(_UNDECLARED.get(func._schema.name, ()))
-    for at, argument in enumerate(func._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            places += [argument.name] if argument.kwarg_only else [at]
-    return tuple(places)
 
 
 def _returns_arguments(func: Any) -> bool:
@@ -286,10 +276,6 @@ def _is_random(func: Any) -> bool:
 def _namespace(func: Any) -> str:
     """Return the namespace of an operator; "" for a call that stands for one."""
     return str(getattr(func, "namespace", ""))
-
-
-def _is_small(tensors: Sequence[torch.Tensor]) -> bool:
-    return all(tensor.numel() <= _known_elements(tensor.dtype) for tensor in tensors)
 
 
 def _is_small_result(recipe: Recipe, tensors: Sequence[torch.Tensor]) -> bool:

@@ -45,22 +45,20 @@ def assume(tensor: torch.Tensor, value: Any = None, *, count: int | None = None)
         raise ValueError("assume() takes a value or a count: assume(loss, 2.5), or assume(mask, count=100).")
     if count is not None and not 0 <= count <= tensor.numel():
         raise ValueError(f"count is {count}; expected a number from 0 to {tensor.numel()}, the elements of the tensor.")
-    if lacks_values(tensor):
-        with below_modes():
-            _set_values(tensor, value, count)
+    if not lacks_values(tensor):
+        return tensor
+    with below_modes():
+        before: Any = tensor.untyped_storage()
+        storage: Any = torch.zeros(before.nbytes(), dtype=torch.uint8).untyped_storage()
+        there = torch.empty(0, dtype=tensor.dtype)
+        there.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
+        if count is None:
+            there.copy_(torch.as_tensor(value))
+        else:
+            there.copy_((torch.arange(tensor.numel()) < count).view(tensor.shape))
+        storage.__dict__.update({key: kept for key, kept in before.__dict__.items() if key != NO_VALUES_KEY})
+        set_storage(tensor, storage)
     return tensor
-
-
-def _set_values(tensor: torch.Tensor, value: Any, count: int | None) -> None:
-    before: Any = tensor.untyped_storage()
-    storage: Any = torch.zeros(before.nbytes(), dtype=torch.uint8).untyped_storage()
-    there = torch.empty(0, dtype=tensor.dtype).set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
-    if count is None:
-        there.copy_(torch.as_tensor(value))
-    else:
-        there.copy_((torch.arange(tensor.numel()) < count).view(tensor.shape))
-    storage.__dict__.update({key: kept for key, kept in before.__dict__.items() if key != NO_VALUES_KEY})
-    set_storage(tensor, storage)
 
 
 _VALUE: Final = (

@@ -191,11 +191,21 @@ def run_resizable(gpus: MemoryOwner, error: RuntimeError, values: Iterable[Any],
     Raises:
         RuntimeError: `error` if there is no such tensor, or a new error.
     """
-    moved = [(tensor, tensor.untyped_storage()) for tensor in values if _can_grow(tensor)]
+    moved: list[tuple[torch.Tensor, torch.UntypedStorage]] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            residence = residence_of(value)
+            # A tensor that does not own a block cannot be resized on a GPU either.
+            if residence is not None and residence.arena is not None and residence.block is not None:
+                moved.append((value, value.untyped_storage()))
     if not moved:
         raise error
-    for tensor, _ in moved:
-        _move_out(gpus, tensor)
+    for tensor, in_arena in moved:
+        held: ArenaResidence = in_arena.__dict__[KEY]
+        with below_modes():
+            own: Any = _bytes_of(in_arena).clone().untyped_storage()
+            set_storage(tensor, own)
+        own.__dict__[KEY] = Residence(gpus, held.device, None, held.num_bytes)
     try:
         return call()
     finally:
@@ -204,23 +214,6 @@ def run_resizable(gpus: MemoryOwner, error: RuntimeError, values: Iterable[Any],
                 with below_modes():
                     _bytes_of(before).copy_(_bytes_of(tensor.untyped_storage()))
                     set_storage(tensor, before)
-
-
-def _can_grow(value: object) -> bool:
-    """Return whether a tensor owns a block in an arena; otherwise it cannot be resized on a GPU either."""
-    if not isinstance(value, torch.Tensor):
-        return False
-    residence = residence_of(value)
-    return residence is not None and residence.arena is not None and residence.block is not None
-
-
-def _move_out(gpus: MemoryOwner, tensor: torch.Tensor) -> None:
-    before: Any = tensor.untyped_storage()
-    residence: ArenaResidence = before.__dict__[KEY]
-    with below_modes():
-        storage: Any = _bytes_of(before).clone().untyped_storage()
-        set_storage(tensor, storage)
-    storage.__dict__[KEY] = Residence(gpus, residence.device, None, residence.num_bytes)
 
 
 def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
@@ -270,7 +263,10 @@ def meta_result(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tor
     """
     if not args or _most_bytes(args) < LARGE_BYTES:
         return None
-    on_meta = [_without_memory(a) if isinstance(a, torch.Tensor) else a for a in args]
+    on_meta = [
+        torch.empty_strided(a.shape, a.stride(), dtype=a.dtype, device=_META) if isinstance(a, torch.Tensor) else a
+        for a in args
+    ]
     others = {key: None if key == "generator" else value for key, value in kwargs.items() if key != "pin_memory"}
     made: torch.Tensor = func(*on_meta, **{**others, "device": _META})
     if made.layout is not torch.strided:
@@ -289,10 +285,6 @@ def _most_bytes(args: tuple[Any, ...]) -> int:
         elif isinstance(arg, int):
             most = max(most, arg)
     return most * _MAX_ITEM_BYTES
-
-
-def _without_memory(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_META)
 
 
 def leaves_blank(func: Any) -> bool:

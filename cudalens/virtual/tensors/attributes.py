@@ -407,22 +407,17 @@ def install_foreach_grouping(patches: Patches, gpus: Gpus) -> None:
 
     @call_tracing.pausable
     def group(lists: Sequence[Sequence[Any]], with_indices: bool = False) -> Any:
-        if lists and any(tensor is not None and residence_of(tensor) is not None for tensor in lists[0]):
-            return _grouped(lists, with_indices)
-        return original(lists, with_indices)
+        if not lists or all(tensor is None or residence_of(tensor) is None for tensor in lists[0]):
+            return original(lists, with_indices)
+        # By device and dtype of the tensors in the first list, in order.
+        groups: dict[Any, tuple[list[list[Any]], list[int]]] = {}
+        for position, first in enumerate(lists[0]):
+            members, indices = groups.setdefault((first.device, first.dtype), ([[] for _ in lists], []))
+            for member, values in zip(members, lists, strict=True):
+                if values:
+                    member.append(values[position])
+            if with_indices:
+                indices.append(position)
+        return groups
 
     patches.set(torch._C, _GROUP, group)
-
-
-def _grouped(lists: Sequence[Sequence[Any]], with_indices: bool) -> dict[Any, tuple[list[list[Any]], list[int]]]:
-    """Group by device and dtype of the tensors in the first list, in order."""
-    groups: dict[Any, tuple[list[list[Any]], list[int]]] = {}
-    for position, first in enumerate(lists[0]):
-        key = first.device, first.dtype
-        members, indices = groups.setdefault(key, ([[] for _ in lists], []))
-        for member, values in zip(members, lists, strict=True):
-            if values:
-                member.append(values[position])
-        if with_indices:
-            indices.append(position)
-    return groups

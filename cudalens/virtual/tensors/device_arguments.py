@@ -64,7 +64,12 @@ class FunctionMode(TorchFunctionMode):
         try:
             out = func(*args, **kwargs) if handler is None else handler(func, args, kwargs)
             if self._target.has_internal:
-                self._adopt_result(out, (*args, *kwargs.values()))
+                # torch's C++ creates some results for arguments that it takes for CPU tensors without an operator that
+                # decides their device: the spectral norm of an empty matrix is zeros.
+                self._target.has_internal = False
+                device, _ = locate((*args, *kwargs.values()))
+                if isinstance(out, torch.Tensor) and device is not None:
+                    adopt_marked(self._gpus, out, device)
             return out
         except RuntimeError as error:
             better = refusals.explain(error, _name_of(func), (*args, *kwargs.values()))
@@ -77,16 +82,6 @@ class FunctionMode(TorchFunctionMode):
         finally:
             self._host_time.leave()
 
-    def _adopt_result(self, out: Any, args: tuple[Any, ...]) -> None:
-        """Move a result that torch's C++ created for arguments that it takes for CPU tensors to their device.
-
-        The spectral norm of an empty matrix is such a result: zeros, without an operator that decides their device.
-        """
-        self._target.has_internal = False
-        device, _ = locate(args)
-        if isinstance(out, torch.Tensor) and device is not None:
-            adopt_marked(self._gpus, out, device)
-
     @call_tracing.pausable
     def _enter(self, func: Any, types: Any, kwargs: dict[str, Any]) -> Handler | None:
         """End the program's time before a call, and return what handles it; None for the function itself."""
@@ -98,8 +93,10 @@ class FunctionMode(TorchFunctionMode):
             raise
 
     def _handler(self, func: Any, types: Any, kwargs: dict[str, Any]) -> Handler | None:
-        if types and _is_overridden(types):
-            return functools.partial(self._call_subclasses, types)
+        if types and torch._C._is_torch_function_enabled():
+            own = (getattr(kind.__torch_function__, "__func__", None) for kind in types)
+            if any(function is not _DEFAULT for function in own):
+                return functools.partial(self._call_subclasses, types)
         if is_faking() and func not in MAKE_DEVICES:
             return self._fake
         if func in MAKE_DEVICES:
@@ -149,16 +146,13 @@ class FunctionMode(TorchFunctionMode):
             return func(*args, **{**kwargs, "device": device})
         place = None if index is None else self._gpus.devices[index]
         if place is not None and func in _MADE_ON_HOST and args and is_python_data(args[0]):
-            return self._make_from_data(func, args, kwargs, place)
+            requires_grad = kwargs.pop("requires_grad", False)
+            with self._target.named(place):
+                made = from_data(self._gpus, lambda: func(*args, **{**kwargs, "device": _CPU}), place)
+            return made.requires_grad_() if requires_grad else made
         with self._target.named(place):
             out = func(*args, **{**kwargs, "device": _CPU})
         return self._move_result(out, func, place) if isinstance(out, torch.Tensor) else out
-
-    def _make_from_data(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: Device) -> torch.Tensor:
-        requires_grad = kwargs.pop("requires_grad", False)
-        with self._target.named(place):
-            made = from_data(self._gpus, lambda: func(*args, **{**kwargs, "device": _CPU}), place)
-        return made.requires_grad_() if requires_grad else made
 
     def _move_result(self, out: torch.Tensor, func: Any, place: Device | None) -> torch.Tensor:
         """Move a result that torch created on the host without an aten factory."""
@@ -258,13 +252,6 @@ def _as_user_code(gpus: Gpus, function: Callable[..., Any]) -> Callable[..., Any
             return function(*args)
 
     return call
-
-
-def _is_overridden(types: Any) -> bool:
-    """Return whether a tensor subclass has a torch function of its own, and torch would call it."""
-    return torch._C._is_torch_function_enabled() and any(
-        getattr(kind.__torch_function__, "__func__", None) is not _DEFAULT for kind in types
-    )
 
 
 def _is_forwarded(func: OpOverload[..., Any]) -> bool:

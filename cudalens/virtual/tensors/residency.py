@@ -170,7 +170,12 @@ def residence_of(tensor: torch.Tensor) -> Residence | None:
     try:
         storage = tensor.untyped_storage()
     except (RuntimeError, NotImplementedError):
-        return _residence_inside(tensor)
+        # A tensor that torch.func wraps, or a sparse one.
+        inside = _inside(tensor)
+        if inside is not None:
+            return residence_of(inside)
+        parts = parts_of(tensor)
+        return residence_of(parts[0]) if parts else None
     except ValueError:  # a lazy module's tensor without a shape
         with torch._C.DisableTorchFunctionSubclass():
             storage = tensor.untyped_storage()
@@ -204,15 +209,6 @@ def is_any_resident(values: Iterable[Any]) -> bool:
         for value in values
         if isinstance(value, torch.Tensor | list | tuple)
     )
-
-
-def _residence_inside(tensor: torch.Tensor) -> Residence | None:
-    """Return the residence of a tensor wrapped by torch.func."""
-    inside = _inside(tensor)
-    if inside is not None:
-        return residence_of(inside)
-    parts = parts_of(tensor)
-    return residence_of(parts[0]) if parts else None
 
 
 def is_sparse(tensor: torch.Tensor) -> bool:

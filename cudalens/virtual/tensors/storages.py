@@ -156,7 +156,14 @@ def _resize(gpus: Gpus, originals: dict[str, Any]) -> Any:
                 "memory with others. Create a new tensor, or resize the tensor itself (Tensor.resize_)."
             )
         if NO_VALUES_KEY in self.__dict__:
-            _resize_blank(self, originals["nbytes"](self), int(size))
+            # torch's own method needs memory, and the C++ storage cannot shrink: its size is `own_bytes`, at least the
+            # size that Python sees.
+            own_bytes = originals["nbytes"](self)
+            self.__dict__.pop(_NUM_BYTES_KEY, None)
+            if size > own_bytes:
+                _as_bytes(self).resize_(int(size))
+            elif size < own_bytes:
+                self.__dict__[_NUM_BYTES_KEY] = int(size)
         else:
             originals["resize_"](self, size)
         if residence is not None and residence.num_bytes != self.nbytes():
@@ -165,19 +172,6 @@ def _resize(gpus: Gpus, originals: dict[str, Any]) -> Any:
         return self
 
     return resize_
-
-
-def _resize_blank(storage: Any, own_bytes: int, num_bytes: int) -> None:
-    """Resize a storage without values.
-
-    torch's own method needs memory, and the C++ storage cannot shrink: its size is `own_bytes`, at least the size that
-    Python sees.
-    """
-    storage.__dict__.pop(_NUM_BYTES_KEY, None)
-    if num_bytes > own_bytes:
-        _as_bytes(storage).resize_(num_bytes)
-    elif num_bytes < own_bytes:
-        storage.__dict__[_NUM_BYTES_KEY] = num_bytes
 
 
 def _num_bytes(name: str) -> Any:

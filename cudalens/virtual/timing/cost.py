@@ -190,23 +190,20 @@ def tiles_of(result: Any, family: Family) -> int:
     return max(1, -(-result.numel() // (TILE * TILE)))
 
 
-def _pointwise_family(known: _Known, moved: Traffic) -> Family:
-    """Return the kind of a pointwise kernel."""
-    if known.random is not None:
-        return known.random
-    if not moved.is_strided:
-        return "dense"
-    return "permuted" if moved.is_permuted else "strided"
-
-
 def _arithmetic(
     known: _Known, args: Sequence[Any], kwargs: dict[str, Any], out: Any, moved: Traffic
 ) -> tuple[int, str, Family]:
     """Operations, the compute unit, and the kind of kernel."""
     if known.formula is None:
-        family: Family = "other"
-        if moved.is_pointwise:
-            family = _pointwise_family(known, moved)
+        family: Family
+        if not moved.is_pointwise:
+            family = "other"
+        elif known.random is not None:
+            family = known.random
+        elif not moved.is_strided:
+            family = "dense"
+        else:
+            family = "permuted" if moved.is_permuted else "strided"
         return moved.num_elements, unit_of(moved.dtype), family
     flops = known.formula(args, kwargs, out)
     if moved.dtype in _COMPLEX:

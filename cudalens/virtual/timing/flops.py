@@ -92,15 +92,14 @@ def _from_registry(registered: Callable[..., int]) -> Formula:
         shapes = [value.shape if isinstance(value, Tensor) else value for value in args]
         named = {name: value.shape if isinstance(value, Tensor) else value for name, value in kwargs.items()}
         named.pop("out_shape", None)
-        return int(bare(*shapes, **named, out_shape=_shapes_of(out)))
+        out_shape: Any
+        if isinstance(out, Tensor):
+            out_shape = out.shape
+        else:
+            out_shape = [item.shape if isinstance(item, Tensor) else item for item in out]
+        return int(bare(*shapes, **named, out_shape=out_shape))
 
     return count
-
-
-def _shapes_of(out: Any) -> Any:
-    if isinstance(out, Tensor):
-        return out.shape
-    return [item.shape if isinstance(item, Tensor) else item for item in out]
 
 
 #: CPU operators that compute the same as another operator with the same first arguments.

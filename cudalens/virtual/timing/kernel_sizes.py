@@ -197,7 +197,7 @@ def product_ns(
     for batch, m, n, k in sizes(args, out):
         factor = slowdown if min(m, n) > 1 else 1.0  # a vector needs no tensor core
         time_ns += predict.PROGRAM_NS + predict.matrix_ns(spec, dtype_key, batch, m, n, k, element_bytes, factor)
-    return Timed(time_ns, "matrix_single" if dtype_key in ("float32", "float64") else "matrix_half")
+    return Timed(time_ns, "matrix_single" if is_plain else "matrix_half")
 
 
 def _alignment(args: Sequence[Any], out: Any) -> int:
@@ -328,19 +328,13 @@ def _attention_ns(
     dim = (head_dim + value.shape[-1]) // 2
     is_causal = bool(_argument(func, "is_causal", args, kwargs))
     sizes = (batch, queries, keys, heads, kv_heads, dim)
-    family = "attention_cudnn" if _runs_cudnn(spec, func, query) else "attention"
+    # ``check_prefer_cudnn_attention`` (ATen/native/transformers/cuda/sdp_utils.cpp) puts cuDNN first on GPUs of compute
+    # capability 9.0 and 10.0, unless the program disables it. Constants of cuDNN were measured on 9.0 alone.
+    is_half = query.dtype in (torch.float16, torch.bfloat16) and torch._C._get_cudnn_sdp_enabled()
+    is_chosen = is_half and base_name(func).startswith("_scaled_dot_product")
+    family = "attention_cudnn" if is_chosen and spec.compute_capability == HOPPER else "attention"
     time_ns = predict.attention_ns(spec, dtype_key, *sizes, is_causal, query.element_size(), is_backward, family)
     return Timed(time_ns, "decode" if queries <= predict.DECODE_QUERIES and not is_backward else family)
-
-
-def _runs_cudnn(spec: DeviceSpec, func: torch._ops.OpOverload, query: Tensor) -> bool:
-    """Return whether cuDNN computes a call of ``scaled_dot_product_attention``: on Hopper, in half precision.
-
-    ``check_prefer_cudnn_attention`` (ATen/native/transformers/cuda/sdp_utils.cpp) puts cuDNN first on GPUs of compute
-    capability 9.0 and 10.0, unless the program disables it. Constants of cuDNN were measured on 9.0 alone.
-    """
-    is_half = query.dtype in (torch.float16, torch.bfloat16) and torch._C._get_cudnn_sdp_enabled()
-    return spec.compute_capability == HOPPER and is_half and base_name(func).startswith("_scaled_dot_product")
 
 
 def _argument(func: torch._ops.OpOverload, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -464,21 +464,16 @@ class Engine:
             self._drop_ended(now_ns if ready_ns > now_ns else ready_ns)
             start = ready_ns
         else:
-            start = self._first_fit(max(ready_ns, self._floor_ns), duration_ns, room)
+            # The first of `ready_ns` and the ends of scheduled work at which the work fits. The sum includes all work
+            # that overlaps with the new work, even where it does not overlap with each other.
+            start = max(ready_ns, self._floor_ns)
+            first = bisect_left(self._starts, start - self._longest_ns)  # earlier spans have ended at `start`
+            free = CAPACITY + _FULL - room
+            if self._used(first, start, start + duration_ns) > free:
+                start = self._first_end_with_room(first, start, duration_ns, free)
         if duration_ns:
             self._insert(start, start + duration_ns, room)
         return start
-
-    def _first_fit(self, ready_ns: int, duration_ns: int, room: float) -> int:
-        """The first of `ready_ns` and the ends of scheduled work at which the work fits.
-
-        The sum includes all work that overlaps with the new work, even where it does not overlap with each other.
-        """
-        first = bisect_left(self._starts, ready_ns - self._longest_ns)  # earlier spans have ended at `ready_ns`
-        free = CAPACITY + _FULL - room
-        if self._used(first, ready_ns, ready_ns + duration_ns) <= free:
-            return ready_ns
-        return self._first_end_with_room(first, ready_ns, duration_ns, free)
 
     def _used(self, first: int, start_ns: int, end_ns: int) -> float:
         """Return the capacity that is used in a period, by the spans from index `first`."""

@@ -63,22 +63,12 @@ def _passes(dtype: torch.dtype) -> int:
     return max(1, -(-dtype.itemsize * 8 // RADIX_BITS))
 
 
-def _row_length(value: Tensor, dim: int) -> int:
-    return int(value.shape[dim]) if value.dim() else 1
-
-
-def _int_argument(args: Sequence[Any], index: int, default: int) -> int:
-    """Return an argument that is a number, if it was given by position and is not a flag."""
-    value = args[index] if len(args) > index else default
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
-
-
 def _sort(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
     """Values are copied, positions written, and both sorted: short rows by a thread block each, long ones in passes."""
     value, count = args[0], args[0].numel()
     # The overload with ``stable`` has the dimension behind it.
     dim = next((each for each in args[1:] if isinstance(each, int) and not isinstance(each, bool)), -1)
-    length = _row_length(value, dim)
+    length = int(value.shape[dim]) if value.dim() else 1
     pair_bytes = value.element_size() + 8
     yield part(spec, whole, "copy", 2 * value.nbytes, count, "dense")
     yield part(spec, whole, "positions", 8 * count, count, "dense")
@@ -102,7 +92,9 @@ def _topk(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Itera
 
 def _scan(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
     """A scan over the last dimension takes a row a warp; over another one, a column a thread."""
-    value, dim = args[0], _int_argument(args, 1, -1)
+    value, dim = args[0], args[1] if len(args) > 1 else -1
+    if not isinstance(dim, int) or isinstance(dim, bool):
+        dim = -1  # a flag in its place
     if value.dim() and dim % value.dim() == value.dim() - 1:
         yield counted(spec, whole, "", whole.num_bytes, value.numel(), SCAN_PER_CLOCK)
     else:

@@ -56,11 +56,11 @@ def name_of(func: torch._ops.OpOverload, dtype: torch.dtype | str | None = None)
     for of_cpu, of_gpu in _CPU_PARTS.items():
         operator = operator.replace(of_cpu, of_gpu)
     name = f"{NAMESPACE}::{operator}"
-    return name if dtype is None else f"{name}<{_type_name(dtype)}>"
-
-
-def _type_name(dtype: torch.dtype | str) -> str:
-    return dtype if isinstance(dtype, str) else _TYPES.get(dtype, str(dtype).removeprefix("torch."))
+    if dtype is None:
+        return name
+    if isinstance(dtype, torch.dtype):
+        dtype = _TYPES.get(dtype, str(dtype).removeprefix("torch."))
+    return f"{name}<{dtype}>"
 
 
 #: Elements of a chunk, chunks of a launch, and tensors of a launch by the number of lists, of torch's multi-tensor

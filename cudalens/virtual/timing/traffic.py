@@ -186,9 +186,17 @@ class Traffic:
         if access == _UNREAD:
             return 0
         if value.layout is not torch.strided:
-            return self._moved_sparse(value, access)
+            # A sparse tensor's stored values and indices.
+            self.num_bytes += sum(part.nbytes for part in stored_parts(value)) * (2 if access >= _BOTH else 1)
+            return stored_elements(value)
         num_elements = value.numel()
-        moved = value.nbytes if value.is_contiguous() else self._moved_permuted(value, num_elements)
+        moved = value.nbytes
+        if not value.is_contiguous():
+            distinct, span = distinct_and_span(value)
+            moved = min(distinct, span) * value.element_size()
+            if self._permuted is None:
+                self._permuted = []
+            self._permuted.append((num_elements, value.stride(), distinct == span == num_elements))
         if access >= _PICKED:
             moved = self._part(value, moved, access)
             num_elements = moved // value.element_size()
@@ -209,27 +217,12 @@ class Traffic:
         if num_elements > 1 and (num_elements < self._least or not self._least):
             self._least = num_elements
 
-    def _moved_sparse(self, value: Tensor, access: int) -> int:
-        """Add a sparse tensor's stored values and indices."""
-        self.num_bytes += sum(part.nbytes for part in stored_parts(value)) * (2 if access >= _BOTH else 1)
-        return stored_elements(value)
-
     def _most_updated(self, value: Tensor) -> int:
         """Bytes of a dense tensor that an in-place operator can change: adding a sparse one changes its stored rows."""
         for other in self._args:
             if isinstance(other, Tensor) and other.layout is torch.sparse_coo:
                 return stored_elements(other) * value.element_size()
         return value.nbytes
-
-    def _moved_permuted(self, tensor: Tensor, num_elements: int) -> int:
-        """Record a tensor that is not contiguous; returns its bytes."""
-        distinct, span = distinct_and_span(tensor)
-        moved = min(distinct, span) * tensor.element_size()
-        is_whole = distinct == span == num_elements
-        if self._permuted is None:
-            self._permuted = []
-        self._permuted.append((num_elements, tensor.stride(), is_whole))
-        return moved
 
     def _part(self, table: Tensor, whole_bytes: int, access: int) -> int:
         """Bytes of a table that a gather reads, or that a scatter reads and writes."""
@@ -241,8 +234,16 @@ class Traffic:
     @property
     def is_strided(self) -> bool:
         """Whether it is pointwise with a broadcast or non-contiguous operand, which PyTorch does not vectorise."""
-        is_broadcast = self.has_broadcast and self._least > 0
-        return self.is_pointwise and (is_broadcast or (self._permuted is not None and self._is_out_of_order()))
+        if not self.is_pointwise:
+            return False
+        if self.has_broadcast and self._least > 0:
+            return True
+        # Large tensors have gaps or differ in memory order; one common order (channels last) is vectorised.
+        permuted = self._permuted or ()
+        large = [(strides, whole) for num_elements, strides, whole in permuted if num_elements == self.num_elements]
+        if not large:
+            return False
+        return len(large) != self._num_most or len(set(large)) > 1 or not large[0][1]
 
     @property
     def is_permuted(self) -> bool:
@@ -253,24 +254,13 @@ class Traffic:
         if not self.is_pointwise or self._permuted is None:
             return False
         large = [strides for num_elements, strides, _ in self._permuted if num_elements == self.num_elements]
-        row_dims = {_row_dim(strides) for strides in large}
+        row_dims = set()  # the dimension whose elements are nearest to each other in memory; the last of several
+        for strides in large:
+            distances = [(stride or math.inf, -dim) for dim, stride in enumerate(strides)]
+            row_dims.add(-min(distances)[1] if distances else -1)
         if large and len(large) != self._num_most:  # the others are contiguous
             row_dims.add(len(large[0]) - 1)
         return len(row_dims) > 1
-
-    def _is_out_of_order(self) -> bool:
-        """Whether large tensors have gaps or differ in memory order; not for one common order (channels last)."""
-        permuted = self._permuted or ()
-        large = [(strides, whole) for num_elements, strides, whole in permuted if num_elements == self.num_elements]
-        if not large:
-            return False
-        return len(large) != self._num_most or len(set(large)) > 1 or not large[0][1]
-
-
-def _row_dim(strides: Sequence[int]) -> int:
-    """Return the dimension whose elements are nearest to each other in memory; the last of several."""
-    distances = [(stride or math.inf, -dim) for dim, stride in enumerate(strides)]
-    return -min(distances)[1] if distances else -1
 
 
 def stored_parts(sparse: Tensor) -> tuple[Tensor, ...]:

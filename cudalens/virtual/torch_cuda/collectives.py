@@ -88,7 +88,16 @@ def install(patches: Patches, gpus: Gpus) -> None:
     group = getattr(module, "ProcessGroup", None)
     if group is None or not hasattr(module, "Work"):  # a build without torch.distributed
         return
-    _collect_before_destroying(patches)
+    destroy = torch.distributed.destroy_process_group
+
+    @functools.wraps(destroy)
+    def collect_and_destroy(*args: Any, **kwargs: Any) -> None:
+        """Free unused DistributedDataParallel modules before their group ends: later, their C++ part waits for it."""
+        gc.collect()
+        destroy(*args, **kwargs)
+
+    for owner in (torch.distributed, torch.distributed.distributed_c10d):
+        patches.set(owner, "destroy_process_group", collect_and_destroy)
     if gpus.shapes is not None:
         _refuse_data_parallel(patches, gpus)
     collectives = _Collectives(gpus)
@@ -118,19 +127,6 @@ def _refuse_data_parallel(patches: Patches, gpus: Gpus) -> None:
     patches.set(kind, "__init__", init)
 
 
-def _collect_before_destroying(patches: Patches) -> None:
-    """Free unused DistributedDataParallel modules before their group ends: later, their C++ part waits for it."""
-    destroy = torch.distributed.destroy_process_group
-
-    @functools.wraps(destroy)
-    def collect_and_destroy(*args: Any, **kwargs: Any) -> None:
-        gc.collect()
-        destroy(*args, **kwargs)
-
-    for owner in (torch.distributed, torch.distributed.distributed_c10d):
-        patches.set(owner, "destroy_process_group", collect_and_destroy)
-
-
 class _Collectives:
     def __init__(self, gpus: Gpus) -> None:
         self._gpus = gpus
@@ -144,7 +140,9 @@ class _Collectives:
         @functools.wraps(original)
         def start(group: Any, *args: Any, **kwargs: Any) -> Any:
             tensors = [] if self._gpus.is_closed else _resident(args) + _resident(tuple(kwargs.values()))
-            if not tensors or not (is_transfer or _is_async(args, kwargs)):
+            options = [value for value in (*args, *kwargs.values()) if hasattr(value, "asyncOp")]
+            is_async = bool(options and options[0].asyncOp)
+            if not tensors or not (is_transfer or is_async):
                 return original(group, *args, **kwargs)
             return self._start(original, group, args, kwargs, tensors, is_transfer=is_transfer)
 
@@ -222,11 +220,6 @@ def _has_ended(work: Any) -> bool:
     while hasattr(work, "is_completed") and not work.is_completed() and time.monotonic() < end:
         time.sleep(_POLL_S)
     return bool(getattr(work, "is_completed", bool)())
-
-
-def _is_async(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    options = [value for value in (*args, *kwargs.values()) if hasattr(value, "asyncOp")]
-    return bool(options and options[0].asyncOp)
 
 
 def _resident(values: Any) -> list[torch.Tensor]:

@@ -93,7 +93,16 @@ def _scatter_out(
     _check(out, "Expected at least one output tensor to scatter to")
     dim = _wrapped(dim, tensor)
     for index, target in enumerate(out):
-        _check_target(index, target, tensor, dim)
+        _check(
+            target.is_cuda,
+            f"Expected all output tensors to be CUDA tensors, but output tensor at index {index} has device "
+            f"'{target.device}'",
+        )
+        _check(
+            _without(target, dim) == _without(tensor, dim),
+            f"Output tensor at index {index} has incorrect shape: {list(target.shape)}. Expected same shape except for "
+            f"scatter dim {dim} as the source tensor: {list(tensor.shape)}",
+        )
     sizes = [target.shape[dim] for target in out]
     _check(
         sum(sizes) == tensor.shape[dim],
@@ -104,19 +113,6 @@ def _scatter_out(
         with torch.cuda.stream(_stream_for(streams, index, target.get_device())):
             target.copy_(piece, non_blocking=True)
     return list(out)
-
-
-def _check_target(index: int, target: torch.Tensor, source: torch.Tensor, dim: int) -> None:
-    _check(
-        target.is_cuda,
-        f"Expected all output tensors to be CUDA tensors, but output tensor at index {index} has device "
-        f"'{target.device}'",
-    )
-    _check(
-        _without(target, dim) == _without(source, dim),
-        f"Output tensor at index {index} has incorrect shape: {list(target.shape)}. Expected same shape except for "
-        f"scatter dim {dim} as the source tensor: {list(source.shape)}",
-    )
 
 
 def _stream_for(streams: Sequence[Any] | None, index: int, device: int) -> Any:

@@ -96,24 +96,20 @@ def _stream_members(gpus: Gpus) -> dict[str, Any]:
 
 def _make_stream(gpus: Gpus, cls: Any, *args: Any, **kwargs: Any) -> Any:
     """Return both signatures of torch: with a device, and with the ids of an existing stream."""
-    if len(args) > 1 or kwargs.keys() & {"stream_id", "device_index", "device_type"}:
-        return _find_stream(gpus, cls, *args, **kwargs)
-    return _new_stream(gpus, cls, *args, **kwargs)
 
+    def find(stream_id: int, device_index: int, device_type: int, *, priority: int = 0) -> Any:
+        if device_type != CUDA_TYPE:
+            return _CStream(stream_id=stream_id, device_index=device_index, device_type=device_type)
+        return handles.wrap_stream(gpus, cls, handles.known_stream(gpus, stream_id, device_index))
 
-def _find_stream(
-    gpus: Gpus, cls: Any, stream_id: int, device_index: int, device_type: int, *, priority: int = 0
-) -> Any:
-    if device_type != CUDA_TYPE:
-        return _CStream(stream_id=stream_id, device_index=device_index, device_type=device_type)
-    return handles.wrap_stream(gpus, cls, handles.known_stream(gpus, stream_id, device_index))
+    def make(device: Any = None, *, priority: int = 0) -> Any:
+        index = _device_index(gpus, device)
+        if index is None:
+            return _CStream(device, priority=priority)
+        return handles.wrap_stream(gpus, cls, gpus.devices[index].pool_stream(priority))
 
-
-def _new_stream(gpus: Gpus, cls: Any, device: Any = None, *, priority: int = 0) -> Any:
-    index = _device_index(gpus, device)
-    if index is None:
-        return _CStream(device, priority=priority)
-    return handles.wrap_stream(gpus, cls, gpus.devices[index].pool_stream(priority))
+    has_ids = len(args) > 1 or kwargs.keys() & {"stream_id", "device_index", "device_type"}
+    return find(*args, **kwargs) if has_ids else make(*args, **kwargs)
 
 
 def _wait_stream(gpus: Gpus, stream: Any, other: Any) -> None:
@@ -199,6 +195,8 @@ def _device_table(gpus: Gpus) -> dict[str, Callable[..., Any]]:
     cuda = torch.device("cuda")
     get: Any = torch._C._cuda_getDevice
     exchange: Any = torch._C._cuda_exchangeDevice
+    # Every dtype can be allocated on a CUDA device.
+    dtypes = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 
     def set_index(index: int) -> None:
         exchange(index)
@@ -225,7 +223,7 @@ def _device_table(gpus: Gpus) -> dict[str, Callable[..., Any]]:
         "_accelerator_setDeviceIndex": set_index,
         "_accelerator_exchangeDevice": exchange,
         "_accelerator_maybeExchangeDevice": exchange,
-        "_accelerator_getDeviceCapability": lambda index: {"supported_dtypes": _dtypes()},
+        "_accelerator_getDeviceCapability": lambda index: {"supported_dtypes": dtypes},
         "_accelerator_getStream": get_stream,
         "_accelerator_setStream": set_stream,
         "_accelerator_synchronizeDevice": synchronize,
@@ -250,8 +248,3 @@ def _memory_table(gpus: Gpus) -> dict[str, Callable[..., Any]]:
         "_accelerator_getAllocatorSettings": memory.get_settings,
         "_accelerator_setAllocatorSettings": memory.set_settings,
     }
-
-
-def _dtypes() -> set[torch.dtype]:
-    """Return all dtypes of torch: every dtype can be allocated on a CUDA device."""
-    return {value for value in vars(torch).values() if isinstance(value, torch.dtype)}

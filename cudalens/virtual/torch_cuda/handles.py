@@ -120,20 +120,6 @@ def checked_device(gpus: Gpus, index: int) -> Device:
     return gpus.devices[index]
 
 
-def _describe_stream(stream: Stream, torch_device: torch.device) -> dict[str, Any]:
-    """The attributes of a torch stream object; they remain after the virtual device ends, so that it can be printed."""
-    return {
-        STREAM_KEY: stream,
-        "stream_id": stream.id,
-        "device_index": stream.device.index,
-        "device_type": CUDA_TYPE,
-        "device": torch_device,
-        "cuda_stream": stream.handle,
-        "native_handle": stream.handle,
-        "priority": stream.priority,
-    }
-
-
 def bound(gpus: Gpus, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method of a torch class: `function` with the virtual GPUs as first argument."""
 
@@ -194,7 +180,19 @@ def wrap_stream(gpus: Gpus, cls: Any, stream: Stream) -> Any:
         made = _CStream.__new__(cls, stream_id=stream.id, device_index=stream.device.index, device_type=CUDA_TYPE)
     else:
         made = object.__new__(cls)
-    made.__dict__.update(_describe_stream(stream, gpus.torch_devices[stream.device.index]))
+    # These remain after the virtual device ends, so that the object can be printed.
+    made.__dict__.update(
+        {
+            STREAM_KEY: stream,
+            "stream_id": stream.id,
+            "device_index": stream.device.index,
+            "device_type": CUDA_TYPE,
+            "device": gpus.torch_devices[stream.device.index],
+            "cuda_stream": stream.handle,
+            "native_handle": stream.handle,
+            "priority": stream.priority,
+        }
+    )
     gpus.handles.add(made, "stream")
     return made
 

@@ -26,18 +26,15 @@ def install(patches: Patches, gpus: Gpus) -> None:
     """Make torch.cuda.memory use the modelled allocators."""
     memory = HostMemory(gpus.machine)
     patches.set(host_memory, "_current", memory)
-    for name, function in (MemoryFunctions(gpus).table() | _host_table(memory)).items():
-        patches.set(torch._C, name, function)
-
-
-def _host_table(memory: HostMemory) -> dict[str, Callable[..., Any]]:
-    return {
+    of_host = {
         "_cuda_hostMemoryStats": memory.stats,
         "_cuda_resetAccumulatedHostMemoryStats": memory.reset_accumulated_stats,
         "_cuda_resetPeakHostMemoryStats": memory.reset_peak_stats,
         "_cuda_cudaHostAllocator": lambda: _HOST_ALLOCATOR,
         "_host_emptyCache": memory.empty_cache,
     }
+    for name, function in (MemoryFunctions(gpus).table() | of_host).items():
+        patches.set(torch._C, name, function)
 
 
 class MemoryFunctions:
@@ -49,9 +46,6 @@ class MemoryFunctions:
 
     def table(self) -> dict[str, Callable[..., Any]]:
         """Return all functions by their name in ``torch._C``."""
-        return self._stats_table() | self._history_table() | self._raw_table()
-
-    def _stats_table(self) -> dict[str, Callable[..., Any]]:
         return {
             "_cuda_memoryStats": self.stats,
             "_cuda_resetAccumulatedMemoryStats": self.reset_accumulated_stats,
@@ -61,10 +55,6 @@ class MemoryFunctions:
             "_cuda_setMemoryFraction": lambda fraction, device: self.allocator(device).set_memory_fraction(fraction),
             "_cuda_getAllocatorBackend": lambda: "native",
             "_cuda_cudaCachingAllocator_set_allocator_settings": self.set_settings,
-        }
-
-    def _history_table(self) -> dict[str, Callable[..., Any]]:
-        return {
             "_cuda_memorySnapshot": self.snapshot,
             "_cuda_record_memory_history": self.record_history,
             "_cuda_record_memory_history_legacy": self.record_history_legacy,
@@ -75,10 +65,6 @@ class MemoryFunctions:
             "_cuda_getMemoryMetadata": lambda: next((a.user_metadata for a in self._allocators()), ""),
             "_cuda_memoryMetadataSupported": lambda: True,
             "_cuda_annotateMemory": self.annotate,
-        }
-
-    def _raw_table(self) -> dict[str, Callable[..., Any]]:
-        return {
             "_cuda_cudaCachingAllocator_raw_alloc": self.raw_alloc,
             "_cuda_cudaCachingAllocator_raw_delete": self.raw_delete,
             "_cuda_cudaCachingAllocator_enable": self.enable,

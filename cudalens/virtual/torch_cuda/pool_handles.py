@@ -56,14 +56,10 @@ class PoolState:
     def __del__(self) -> None:
         if hasattr(self, "id") and not self.gpus.is_closed:
             self.device.allocator.release_pool(self.id)
-            self._free_cached()
-
-    def _free_cached(self) -> None:
-        if self.gpus.machine.captures:
-            return
-        # If the garbage collector runs within the allocator, the next empty_cache() frees the memory.
-        with suppress(VirtualDeviceError):
-            self.device.allocator.empty_cache(self.id)
+            if not self.gpus.machine.captures:
+                # If the garbage collector runs within the allocator, the next empty_cache() frees the memory.
+                with suppress(VirtualDeviceError):
+                    self.device.allocator.empty_cache(self.id)
 
 
 def pool_methods(gpus: Gpus) -> dict[str, Any]:

@@ -139,10 +139,9 @@ class CudaFunctions:
 
     def table(self) -> dict[str, Callable[..., Any]]:
         """Return all functions by their name in ``torch._C``."""
-        return self._device_table() | self._stream_table() | self._build_table()
-
-    def _device_table(self) -> dict[str, Callable[..., Any]]:
+        major, minor = (int(part) for part in self._gpus.spec.cuda_version.split(".")[:2])
         return {
+            # Devices.
             "_cuda_init": self.init,
             "_cuda_isInBadFork": self.is_in_bad_fork,
             "_cuda_getDeviceCount": lambda: len(self._gpus.devices),
@@ -154,10 +153,7 @@ class CudaFunctions:
             "_cuda_hasPrimaryContext": lambda device: self._device(device).has_context,
             "_cuda_synchronize": lambda: self._machine.current_device.synchronize(),
             "_cuda_ipc_collect": lambda: None,
-        }
-
-    def _stream_table(self) -> dict[str, Callable[..., Any]]:
-        return {
+            # Streams.
             "_cuda_getCurrentStream": lambda device: self._triple(self._machine.current_stream(self._device(device))),
             "_cuda_getCurrentRawStream": self.raw_stream,
             "_cuda_getDefaultStream": lambda device: self._triple(self._device(device).default_stream),
@@ -168,11 +164,7 @@ class CudaFunctions:
             "_cuda_sleep": self.sleep,
             "_cuda_set_sync_debug_mode": self.set_sync_debug_mode,
             "_cuda_get_sync_debug_mode": lambda: self._gpus.sync_debug_mode,
-        }
-
-    def _build_table(self) -> dict[str, Callable[..., Any]]:
-        major, minor = (int(part) for part in self._gpus.spec.cuda_version.split(".")[:2])
-        return {
+            # The build, and libraries.
             "_cuda_getArchFlags": lambda: " ".join(self._gpus.spec.arch_list),
             "_cuda_getCompiledVersion": lambda: major * 1000 + minor * 10,
             "_nccl_version": lambda: _NCCL_VERSION,

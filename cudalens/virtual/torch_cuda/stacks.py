@@ -33,18 +33,14 @@ def python_stack() -> list[dict[str, Any]]:
 
     The frames of TorchScript that are running come before those of Python, as in torch's own snapshots.
     """
-    frames = _script_frames()
+    (of_script,) = symbolize_tracebacks([gather_traceback(python=False, script=True, cpp=False)])
+    frames: list[dict[str, Any]] = [*of_script]
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(_PACKAGE) and not is_tracing_frame(frame):
             frames.append({"filename": code.co_filename, "line": frame.f_lineno, "name": code.co_name})
         frame = frame.f_back
-    return frames
-
-
-def _script_frames() -> list[dict[str, Any]]:
-    (frames,) = symbolize_tracebacks([gather_traceback(python=False, script=True, cpp=False)])
     return frames
 
 

@@ -214,9 +214,9 @@ def test_streams_have_the_numbers_that_cupti_gives_them(gpus):
 
 
 def test_launch_facts_are_those_of_the_modelled_grid(gpus):
-    facts = event_rows._launch_facts(gpus.devices[0], (264, 1, 1), (96, 1, 1))
+    facts = event_rows._launch_facts((264, 1, 1), (96, 1, 1), gpus.spec.num_sms)
     assert facts == {"grid": "[264,1,1]", "block_dim": "[96,1,1]", "blocks_per_sm": 2.0, "warps_per_sm": 6.0}
-    assert event_rows._launch_facts(gpus.devices[0], None, None) == {}
+    assert event_rows._launch_facts(None, None, gpus.spec.num_sms) == {}
 
 
 @pytest.mark.parametrize(

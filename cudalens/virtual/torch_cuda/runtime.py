@@ -171,7 +171,8 @@ class CudaFunctions:
         }
 
     def _build_table(self) -> dict[str, Callable[..., Any]]:
-        major, minor = (int(part) for part in self._gpus.spec.cuda_version.split(".")[:2])
+        version = torch.version.cuda or self._gpus.spec.cuda_version
+        major, minor = (int(part) for part in version.split(".")[:2])
         return {
             "_cuda_getArchFlags": lambda: " ".join(self._gpus.spec.arch_list),
             "_cuda_getCompiledVersion": lambda: major * 1000 + minor * 10,
@@ -354,7 +355,8 @@ def _install_backends(patches: Patches, gpus: Gpus, functions: CudaFunctions) ->
     """Replace build information. cuDNN is available but accepts no tensor, so recurrent layers use the plain path."""
     patches.set(torch._C, "_has_cuda", True)
     patches.set(torch._C, "_has_cudnn", True)
-    patches.set(torch.version, "cuda", gpus.spec.cuda_version)
+    if torch.version.cuda is None:  # else the build's version stays: torchvision compares it with its own
+        patches.set(torch.version, "cuda", gpus.spec.cuda_version)
     if getattr(torch.version, "hip", None) is not None:
         patches.set(torch.version, "hip", None)
     cudnn = getattr(torch.backends.cudnn, "m", torch.backends.cudnn)

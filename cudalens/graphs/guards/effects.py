@@ -233,17 +233,17 @@ class Effects:
             own = [vars(module), vars(module.mtrand)]
         held = [read for read in self.snapshot.values() if id(read.value) in seeds]
         if any(all(read.container is not module for module in own) for read in held):
-            return Finding(Reason.OUTSIDE_CALL, "seed() of a random generator", default)
+            return Finding(Reason.OUTSIDE_CALL, f"seed() {_IN_THE_CODE}", default)
         for code, function in self.calls.functions.items():
             used = [function.__globals__.get(name) for name in code.co_names]
             modules = [value.__name__ for value in used if isinstance(value, ModuleType)]
             is_of_numpy = any("random" in name for name in (*code.co_names, *modules))
             if is_of_numpy and names_of(code).is_dynamic:
-                return Finding(Reason.OUTSIDE_CALL, "seed() of a random generator", Place(code, 0))
+                return Finding(Reason.OUTSIDE_CALL, f"seed() {_IN_THE_CODE}", Place(code, 0))
             for at in dis.get_instructions(code):
                 is_read = at.opname.startswith(("LOAD_", "IMPORT_FROM")) and at.argval in _SEEDS
                 if is_read and (is_of_numpy or held):
-                    return Finding(Reason.OUTSIDE_CALL, f"{at.argval}() of a random generator", Place(code, at.offset))
+                    return Finding(Reason.OUTSIDE_CALL, f"{at.argval}() {_IN_THE_CODE}", Place(code, at.offset))
         return None
 
     def _drawn(self, default: Place | None) -> Finding | None:
@@ -294,6 +294,8 @@ class Effects:
 
 
 _SEEDS: Final = ("seed", "set_state", "set_bit_generator")
+#: NumPy's compiled functions call no hook: the code names one, in a branch that ran or in another.
+_IN_THE_CODE: Final = "of NumPy's generator (it is in the code; whether a call reaches it is not known)"
 
 
 def _form_of(tensor: torch.Tensor) -> dict[str, Any]:

@@ -59,7 +59,8 @@ _MOST_BYTES: Final = 4_096
 #: Container, key, value, label.
 Item: TypeAlias = tuple[Any, Any, Any, str]
 
-_MOST_PASSES: Final = 8
+#: Searches, each with the attribute names that the code found by the last one reads.
+_MOST_PASSES: Final = 16
 
 _HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
@@ -130,6 +131,7 @@ def find_reads(
         if (search.names, search.is_dynamic) == (names, is_dynamic) or not found.is_complete:
             return found
         names, is_dynamic = search.names, search.is_dynamic
+    found.is_complete = False  # more names of attributes were found than the last pass looked for
     return found
 
 

@@ -139,7 +139,7 @@ class CudaFunctions:
 
     def table(self) -> dict[str, Callable[..., Any]]:
         """Return all functions by their name in ``torch._C``."""
-        major, minor = (int(part) for part in self._gpus.spec.cuda_version.split(".")[:2])
+        major, minor = (int(part) for part in (torch.version.cuda or self._gpus.spec.cuda_version).split(".")[:2])
         return {
             # Devices.
             "_cuda_init": self.init,
@@ -346,7 +346,8 @@ def _install_backends(patches: Patches, gpus: Gpus, functions: CudaFunctions) ->
     """Replace build information. cuDNN is available but accepts no tensor, so recurrent layers use the plain path."""
     patches.set(torch._C, "_has_cuda", True)
     patches.set(torch._C, "_has_cudnn", True)
-    patches.set(torch.version, "cuda", gpus.spec.cuda_version)
+    if torch.version.cuda is None:  # else the build's version stays: torchvision compares it with its own
+        patches.set(torch.version, "cuda", gpus.spec.cuda_version)
     if getattr(torch.version, "hip", None) is not None:
         patches.set(torch.version, "hip", None)
     cudnn = getattr(torch.backends.cudnn, "m", torch.backends.cudnn)

@@ -32,12 +32,22 @@ def h100s():
 # -- which devices there are -------------------------------------------------------------------------------------------
 
 
+def test_a_build_for_cuda_keeps_its_version(monkeypatch):
+    """Libraries such as torchvision refuse to be imported if it is not the version that they were built for."""
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    with device("h100"):
+        assert torch.version.cuda == "13.0"
+        assert torch._C._cuda_getCompiledVersion() == 13_000
+    assert torch.version.cuda == "13.0"
+
+
 def test_cuda_is_available_only_inside():
+    build = torch.version.cuda
     assert not torch.cuda.is_available()
     with device("h100"):
         assert torch.cuda.is_available()
         assert torch.backends.cuda.is_built()
-        assert torch.version.cuda == SPECS["h100"].cuda_version
+        assert torch.version.cuda == (build or SPECS["h100"].cuda_version)
         assert torch.cuda.device_count() == 1
     assert not torch.cuda.is_available()
     assert torch.cuda.device_count() == 0

@@ -63,8 +63,9 @@ _TOLERANCE: Final = 2e-2
 #: The same of compiled programs: that of PyTorch's benchmarks of torch.compile for training in float32.
 _COMPILED_TOLERANCE: Final = 1e-3
 _LAUNCH: Final = re.compile(r"^ +(?:\w+ = )?(?:(triton_\w+)\.run|(extern_kernels\.\w+))\(", re.MULTILINE)
+_NOTHING_COMPILED: Final = "nothing was compiled"
 _GRAPH_RANGE: Final = "## Call CompiledFxGraph"
-_GOOD: Final = ("equal", "close", "refused")
+_GOOD: Final = ("equal", "close", "refused", "eager")
 
 
 #: How `graphed_programs.run_graphed` states the replays of a program: as it is, and after changes.
@@ -72,7 +73,7 @@ _REPLAYED: Final = re.compile(r"(\d+ of \d+) replayed(?:, (\d+ of \d+) after )?"
 
 
 class Outcome(TypedDict):
-    """How one run ended: equal, close, refused, different, race, failed, crashed (the process ended) or late."""
+    """How one run ended: equal, close, eager, refused, different, race, failed, crashed (the process ended) or late."""
 
     program: str
     mode: str
@@ -181,6 +182,8 @@ def _run(program: Any, modes: tuple[str, ...], limit_s: int) -> Iterator[Outcome
                 is_close = _are_close(expected, values, _TOLERANCE if program.condition else _COMPILED_TOLERANCE)
                 difference = f"{detail}; {difference}"
             result, detail = ("close", program.condition or detail) if is_close else ("different", difference)
+        if result == "equal" and detail.startswith(_NOTHING_COMPILED):
+            result = "eager"
         if mode == "cpu" or result == "close":
             expected = values
         seconds = round(time.monotonic() - begun, 2)
@@ -273,9 +276,17 @@ def _compiled(program: Any) -> tuple[str, str, Values]:
     kernels = recorded.trace.events.query("cat == 'kernel'")["name"].astype(str)
     num_fused = int(kernels.str.startswith("triton_").sum())
     detail = f"{num_graphs} calls of graphs, {num_fused} of {len(kernels)} kernels generated"
-    if problem or not num_graphs:
-        return "failed", problem or "nothing was compiled", values
-    return "equal", detail, values
+    if problem:
+        return "failed", problem, values
+    return "equal", detail if num_graphs else _eager_reason(), values
+
+
+def _eager_reason() -> str:
+    """Why Dynamo compiled nothing: the reason of its first graph break."""
+    from torch._dynamo.utils import counters
+
+    reasons = [str(reason).partition("\n")[0] for reason in counters["graph_break"]]
+    return f"{_NOTHING_COMPILED}: {reasons[0] if reasons else 'Dynamo skips the function'}"
 
 
 def _check_launches(trace: Any) -> tuple[int, str]:
@@ -382,12 +393,19 @@ def _difference(expected: Values, values: Values) -> str:
 def _are_close(expected: Values, values: Values, tolerance: float) -> bool:
     if [value[:2] for value in expected] != [value[:2] for value in values]:
         return False
-    pairs = zip(map(_tensor, expected), map(_tensor, values), strict=True)
-    return all(torch.allclose(left, right, rtol=tolerance, atol=tolerance) for left, right in pairs)
+    for left, right in zip(expected, values, strict=True):
+        is_number = left[0].startswith("torch.") or left[0] in ("float", "int", "bool")
+        if not is_number and left != right:
+            return False
+        if is_number and not torch.allclose(_tensor(left), _tensor(right), rtol=tolerance, atol=tolerance):
+            return False
+    return True
 
 
 def _tensor(value: tuple[str, tuple[int, ...], bytes]) -> torch.Tensor:
     dtype, shape, data = value
+    if not dtype.startswith("torch."):
+        return torch.tensor(float(data.decode() == "True" if dtype == "bool" else data), dtype=torch.float64)
     return torch.frombuffer(bytearray(data), dtype=getattr(torch, dtype.removeprefix("torch."))).reshape(shape)
 
 

@@ -43,7 +43,8 @@ _NEEDED: Final[dict[str, tuple[str, ...]]] = {
     "torch._subclasses.functional_tensor": ("FunctionalTensorMode.__torch_dispatch__",),
     "torch.fx.experimental.proxy_tensor": ("ProxyTorchDispatchMode.__torch_dispatch__", "unset_fake_temporarily"),
     "triton.runtime.interpreter": (
-        "InterpretedFunction.rewrite", "TensorHandle", "_LangPatchScope", "_get_np_dtype", "_patch_lang",
+        "InterpretedFunction.rewrite", "InterpreterBuilder.binary_op", "InterpreterBuilder.cast_impl",
+        "TensorHandle", "_LangPatchScope", "_get_np_dtype", "_patch_lang",
         "interpreter_builder",
     ),
     "triton.runtime.jit": ("JITFunction",),

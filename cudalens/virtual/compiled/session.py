@@ -144,7 +144,6 @@ class Session:
         patches.set(PyCodeCache, "load_by_key_path", classmethod(self._adapting(load)))
         describe: Any = TritonKernel.inductor_meta_per_kernel
         patches.set(TritonKernel, "inductor_meta_per_kernel", _with_sizes(describe))
-        graph_trees.install(patches, self.gpus)
         install_optimizers(patches, self._program_running)
         patches.set(compile_fx, "compile_fx", self._without_measuring(compile_fx.compile_fx))
         folder = tempfile.TemporaryDirectory(prefix="cudalens-compiled-")
@@ -386,6 +385,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
         session.watch(module)
 
     when_imported(patches, "torch._dynamo.eval_frame", watch)
+    when_imported(patches, "torch._inductor.cudagraph_trees", lambda module: graph_trees.install(patches, gpus))
 
 
 # Compile the step of an optimizer, whose state Dynamo makes with the program's tensors while it traces.

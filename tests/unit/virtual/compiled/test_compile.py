@@ -283,3 +283,34 @@ def test_convolutions_have_the_layout_that_the_generated_code_expects(h100):
     torch.testing.assert_close(torch.compile(model)(x), expected, rtol=1e-4, atol=1e-5)
     last = torch.compile(model)(x.to(memory_format=torch.channels_last))
     torch.testing.assert_close(last, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2])
+def test_generated_kernels_round_to_the_nearest_number(h100, dtype):
+    host = torch.cat([torch.linspace(-3, 3, 1001), torch.tensor([0.0, -0.0, 1e-5, 1.00390625, float("nan")])])
+    result = torch.compile(lambda x: (x + 0).to(dtype))(host.cuda())
+    torch.testing.assert_close(result.float().cpu(), host.to(dtype).float(), rtol=0, atol=0, equal_nan=True)
+
+
+def test_an_atomic_addition_of_one_number_to_many_addresses_counts(h100):
+    x, index = torch.zeros(4, 6, device="cuda"), torch.tensor([[0, 0, 5]] * 4, device="cuda")
+    values = torch.randn(4, 3, device="cuda", requires_grad=True)
+
+    def mean(values: torch.Tensor) -> torch.Tensor:  # its gradient counts the values of each element
+        return x.scatter_reduce(1, index, values, "mean")
+
+    mean(values).square().sum().backward()
+    expected, values.grad = values.grad.clone(), None
+    torch.compile(mean)(values).square().sum().backward()
+    torch.testing.assert_close(values.grad, expected)
+
+
+def test_the_arctangent_which_inductor_writes_in_assembly_has_its_values(h100):
+    x = torch.randn(100, device="cuda") * 5
+    torch.testing.assert_close(torch.compile(torch.atan)(x), torch.atan(x))
+
+
+def test_the_functions_of_the_graph_trees_are_there_before_the_first_compilation(h100):
+    import torch._inductor.cudagraph_trees
+
+    assert hasattr(torch._C, "_construct_CUDA_Tensor_From_Storage_And_Metadata")

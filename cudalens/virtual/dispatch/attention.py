@@ -21,7 +21,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.dispatch.cuda_attention import ALIGNMENT, attend_fused, has_fused_kernels
-from cudalens.virtual.shapes.storage import lacks_values
 from cudalens.virtual.tensors.residency import residence_of
 from cudalens.virtual.torch_cuda.rng import Replacement, SwappedState
 
@@ -66,18 +65,12 @@ def attend(
     enable_gqa: bool = False,
 ) -> Tensor:
     """Run ``scaled_dot_product_attention`` on the fused operator with dropout if CUDA has one, else as the CPU does."""
-    shard = getattr(query, "_local_tensor", None)  # of a DTensor
-    if attn_mask is None and isinstance(shard, Tensor) and residence_of(shard) is not None and lacks_values(shard):
-        return _attend_to_shards(query, key, value, dropout_p, is_causal, scale)
+    if attn_mask is None and _is_sharded(query):
+        return _attend_to_shards(query, key, value, dropout_p, is_causal, scale, enable_gqa)
     if dropout_p and not enable_gqa and is_fused(query, key, value, attn_mask, dropout_p, is_causal):
         return _run_fused(query, key, value, attn_mask, dropout_p, is_causal, scale)
     if attn_mask is None and not dropout_p and _is_plain((query, key, value)):
-        # Call CUDA's fused operator by its name, which checkpointing policies compare.
-        q, k, v = query, key, value
-        dtype = _dtype_of_call(query)
-        if dtype != query.dtype:
-            q, k, v = (tensor.to(dtype) for tensor in (query, key, value))
-        found = attend_fused(q, k, v, None, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
+        found = _attend_by_name(query, key, value, 0.0, is_causal, scale, enable_gqa)
         if found is not None:
             return found
     given = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": is_causal}
@@ -103,15 +96,53 @@ def cpu_backends() -> Iterator[None]:
         torch._C._set_sdp_use_math(math)
 
 
+def _is_sharded(query: Tensor) -> bool:
+    """Whether a tensor is a DTensor whose part is on the device."""
+    local = getattr(query, "_local_tensor", None)
+    return isinstance(local, Tensor) and residence_of(local) is not None
+
+
 def _attend_to_shards(
-    query: Tensor, key: Tensor, value: Tensor, dropout_p: float, is_causal: bool, scale: float | None
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
 ) -> Tensor:
-    """Call the operator of FlashAttention, as torch does for DTensors on CUDA; context parallelism replaces it."""
-    groups = query.shape[1] // key.shape[1]
-    if groups > 1:
+    """Call CUDA's fused operator, which DTensor divides over ranks and context parallelism replaces.
+
+    FlashAttention computes what cuDNN's attention does, if that alone is selected.
+    """
+    if enable_gqa:
+        groups = query.shape[1] // key.shape[1]
         key, value = (tensor.repeat_interleave(groups, dim=1) for tensor in (key, value))
-    fused = _aten._scaled_dot_product_flash_attention
-    return fused(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
+    found = _attend_by_name(query, key, value, dropout_p, is_causal, scale, False)
+    if found is None:
+        with cpu_backends():
+            found = _attend_by_name(query, key, value, dropout_p, is_causal, scale, False)
+    if found is not None:
+        return found
+    with sdpa_kernel(SDPBackend.MATH):
+        result: Tensor = _attention(query, key, value, None, dropout_p, is_causal, scale=scale)
+    return result
+
+
+def _attend_by_name(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+) -> Tensor | None:
+    """Call CUDA's fused operator by its name, which checkpointing policies compare; None if CUDA has none."""
+    dtype = _dtype_of_call(query)
+    if dtype != query.dtype:
+        query, key, value = (tensor.to(dtype) for tensor in (query, key, value))
+    return attend_fused(query, key, value, None, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
 
 
 def _is_plain(tensors: Iterable[Tensor]) -> bool:

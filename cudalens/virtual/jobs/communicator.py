@@ -14,6 +14,8 @@ from torch import Tensor
 
 from cudalens.device.stacks import file_label
 from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.jobs import gloo_calls
+from cudalens.virtual.jobs.nccl_rules import check_sizes, check_tensors
 from cudalens.virtual.shapes.storage import forget, tensors_among
 from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.streams import CudaEvent, Stream
@@ -74,6 +76,17 @@ _KERNELS: Final = {
 PAIRS: Final = ("send", "recv")
 #: Kinds with a root.
 ROOTED: Final = ("broadcast", "gather", "reduce", "scatter")
+
+#: Kinds that combine elements.
+REDUCING: Final = ("all_reduce", "reduce", "reduce_scatter")
+#: Backends without tensors of the host.
+_DEVICE_ONLY: Final = ("nccl", "cuda:nccl")
+
+_ROOT: Final = "{kind} at {line} has the root {root}, and its group has {size} ranks, counted from 0."
+_ANY_SOURCE: Final = (
+    "recv without a source (at {line}) takes whatever comes first, which NCCL does not support. Name the source: "
+    "torch.distributed.recv(tensor, src=rank)."
+)
 
 #: torch's names of dtypes in traces of collectives.
 _DTYPES: Final = {
@@ -153,10 +166,11 @@ class Communicator:
         groups: The ranks of each process group of this rank, in order of creation.
         every_group: The ranks of each process group of the job that the program made, also those without this rank.
         names: The number of each process group of this rank, by its name.
+        backends: The backend that the program gives to each process group of this rank, by its name.
         started_at: The line at which the program made its first process group; "" before.
         reduction: How the last collective of a process group combined elements.
         divides: Whether the collective that starts is a mean, which is computed as a sum and a division.
-        is_called: Whether Python code is starting an all_reduce; those of DistributedDataParallel start in C++.
+        is_called: Whether Python code is starting a collective; those of DistributedDataParallel start in C++.
     """
 
     def __init__(
@@ -172,6 +186,7 @@ class Communicator:
         self.groups: list[tuple[int, ...]] = []
         self.every_group: list[tuple[int, ...]] = []
         self.names: dict[str, int] = {}
+        self.backends: dict[str, str] = {}
         self.started_at = ""
         self.reduction, self.divides, self.is_called = "sum", False, False
         self._announced: Collective | None = None
@@ -179,14 +194,14 @@ class Communicator:
         self._streams: dict[tuple[int, int], Stream] = {}
         self._unwaited: list[torch.UntypedStorage] = []
 
-    def add_group(self, ranks: Sequence[int], group: Any) -> None:
+    def add_group(self, ranks: Sequence[int], group: Any, backend: str) -> None:
         """Note a process group that the program made; `group` is not a ProcessGroup if it is without this rank."""
         members = tuple(ranks)
         if not self.every_group:
             self.started_at = program_line()
         self.every_group.append(members)
         if self.rank in members:
-            self.names[group.group_name] = len(self.groups)
+            self.names[group.group_name], self.backends[group.group_name] = len(self.groups), backend
             self.groups.append(members)
 
     def launch(self, device: Device, func: Any, args: tuple[Any, ...], out: Any) -> bool:
@@ -245,30 +260,51 @@ class Communicator:
             out = func(*args, **kwargs)
             self._report("resumes", None)
             return out
+        given, combines = args, kind in REDUCING
+        args = gloo_calls.adapted(_name_of(func), args, program_line(), combines=combines)
         if func.namespace != "_c10d_functional":
             out = func(*args, **kwargs)
             if self.divides and any(argument.name == "reduce_op" for argument in func._schema.arguments):
                 torch.distributed.Work.unbox(out[-1] if isinstance(out, list | tuple) else out).wait()
                 self._divide(func, args, args[0])
-            return out
-        names = [argument.name for argument in func._schema.arguments]
-        at = names.index("reduce_op") if "reduce_op" in names else -1
-        if at < 0 or args[at].lower() != AVERAGE:
-            return func(*args, **kwargs)
-        out = func(*args[:at], "sum", *args[at + 1 :], **kwargs)
-        for tensor in tensors_among(out if isinstance(out, list | tuple) else (out,)):
-            torch.ops._c10d_functional.wait_tensor(tensor)
-        self._divide(func, args, out)
+            return (given[0], *out[1:]) if isinstance(out, list | tuple) else out
+        if combines:
+            return self._combine(func, args, kwargs)
+        out = func(*args, **kwargs)
+        dtype = next((tensor.dtype for tensor in tensors_among(given)), None)
+        if dtype is not None and gloo_calls.is_unknown_dtype(dtype) and isinstance(out, Tensor):
+            return out.view(dtype)
+        return out
+
+    def _combine(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Compute a functional collective that combines elements: of bools, NCCL takes the maximum as their sum."""
+        at = [argument.name for argument in func._schema.arguments].index("reduce_op")
+        operation = args[at].lower()
+        if operation == "sum" and any(tensor.dtype is torch.bool for tensor in tensors_among(args)):
+            operation = "max"
+        asked = "sum" if operation == AVERAGE else operation
+        out = func(*args[:at], asked, *args[at + 1 :], **kwargs)
+        if operation == AVERAGE:
+            for tensor in tensors_among(out if isinstance(out, list | tuple) else (out,)):
+                torch.ops._c10d_functional.wait_tensor(tensor)
+            self._divide(func, args, out)
         return out
 
     def _divide(self, func: Any, args: tuple[Any, ...], summed: Any) -> None:
         given = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)}
         _, ranks = self._group(_group_name(given))
-        for tensor in tensors_among(summed if isinstance(summed, list | tuple) else (summed,)):
-            tensor.div_(len(ranks))
+        gloo_calls.divide(tensors_among(summed if isinstance(summed, list | tuple) else (summed,)), len(ranks))
 
     def run_on_host(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a collective on tensors of the host, whose results depend on other ranks."""
+        """Run a collective on tensors of the host, whose results depend on other ranks.
+
+        Raises:
+            RuntimeError: The backend of the process group is NCCL alone; torch's message.
+        """
+        given = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)}
+        is_of_program = self.is_called or func.namespace == "_c10d_functional"
+        if is_of_program and _name_of(func) in KINDS and self.backends.get(_group_name(given)) in _DEVICE_ONLY:
+            raise RuntimeError("No backend type associated with device type cpu")
         out = func(*args, **kwargs)
         if self._gpus.shapes is not None and self._cluster.num_gpus > 1:
             returned = out if isinstance(out, list | tuple) else (out,)
@@ -328,12 +364,16 @@ class Communicator:
             in_splits, out_splits = (tuple(one.numel() for one in side) for side in (sent, received))
         peer = next((given[name] for name in ("dst", "src", "root_rank") if name in given), None)
         if peer is not None:
+            if not 0 <= int(peer) < len(ranks):
+                raise VirtualDeviceError(_ROOT.format(kind=kind, line=program_line(), root=int(peer), size=len(ranks)))
             peer = ranks[int(peer)]
         if kind == "recv" and peer is None:
-            raise VirtualDeviceError(
-                f"recv without a source (at {program_line()}) takes whatever comes first, which a job without values "
-                "cannot know. Name the source: torch.distributed.recv(tensor, src=rank)."
-            )
+            raise VirtualDeviceError(_ANY_SOURCE.format(line=program_line()))
+        reduction = self._reduction(given.get("reduce_op"))
+        if self.backends.get(_group_name(given)) != "gloo":
+            check_tensors(_name_of(func), sent, received, reduction)
+            if len(sent) == len(received) == 1 and not any(given.get(name) for name in _SPLITS):
+                check_sizes(_name_of(func), sent[0], received[0], len(ranks))
         return Collective(
             kind,
             role,
@@ -346,7 +386,7 @@ class Communicator:
             peer,
             in_splits,
             out_splits,
-            self._reduction(given.get("reduce_op")),
+            reduction,
             program_line(),
             _KERNELS[kind][1],
             self._twin(role),

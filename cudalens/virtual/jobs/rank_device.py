@@ -27,6 +27,7 @@ from cudalens.virtual.jobs.rank_reads import RankReader, note_uneven_parts
 from cudalens.virtual.jobs.reducer import Reducer, ReducerLogger, broadcast_coalesced, refuse_hook
 from cudalens.virtual.patching import Patches, when_imported
 from cudalens.virtual.shapes.reading import Defaults
+from cudalens.virtual.shapes.storage import tensors_among
 
 if TYPE_CHECKING:
     from cudalens.virtual.gpus import Gpus
@@ -132,7 +133,7 @@ class RankDevice(context.device):
             reader.install(patches)
             note_uneven_parts(patches, reader)
         _replace_barriers(patches, gpus.communicator, has_values=self.values)
-        _note_reductions(patches, gpus.communicator)
+        _note_calls(patches, gpus.communicator)
         _accept_bfloat16_hooks(patches)
         _refuse_symmetric_memory(patches)
         _refuse_processes(patches)
@@ -162,7 +163,7 @@ class RankDevice(context.device):
 
         @functools.wraps(make)
         def init_process_group(given: Any = None, *args: Any, **kwargs: Any) -> Any:
-            asked = str(kwargs.pop("backend", given) or "nccl")
+            asked = str(kwargs.pop("backend", given) or "cpu:gloo,cuda:nccl").lower()
             _check_backend(asked)
             kwargs |= dict(zip(_INIT_ARGUMENTS, args, strict=False))
             _check_place("world_size", kwargs, num_ranks)
@@ -179,11 +180,11 @@ class RankDevice(context.device):
             with self._joining("init_process_group", range(num_ranks)):
                 make(backend, **kwargs)
             names[_world().group_name] = asked
-            communicator.add_group(range(num_ranks), _world())
+            communicator.add_group(range(num_ranks), _world(), asked)
 
         @functools.wraps(new)
         def new_group(ranks: Any = None, timeout: Any = None, given: Any = None, *args: Any, **kwargs: Any) -> Any:
-            asked = str(kwargs.pop("backend", given) or names.get(_world().group_name, "nccl"))
+            asked = str(kwargs.pop("backend", given) or names[_world().group_name]).lower()
             _check_backend(asked)
             kwargs.pop("pg_options", None)
             kwargs.pop("device_id", None)
@@ -193,7 +194,7 @@ class RankDevice(context.device):
             members = range(num_ranks) if ranks is None else ranks
             with self._joining("new_group", members, _local_name(members) if is_local else ""):
                 group = new(ranks, backend=backend, **kwargs)
-            communicator.add_group(members, group)
+            communicator.add_group(members, group, asked)
             if hasattr(group, "group_name"):
                 names[group.group_name] = asked
             return group
@@ -337,12 +338,29 @@ _REDUCING: Final = (
     "_reduce_scatter_base",
     *_MEANS_OF_GLOO,
 )
+#: Its other methods that communicate.
+_MOVING: Final = (
+    "broadcast",
+    "allgather",
+    "all_gather_single",
+    "_allgather_base",
+    "allgather_coalesced",
+    "all_gather_single_coalesced",
+    "allgather_into_tensor_coalesced",
+    "gather",
+    "scatter",
+    "all_to_all_single",
+    "alltoall_base",
+    "alltoall",
+    "send",
+    "recv",
+)
 
 
-def _note_reductions(patches: Patches, communicator: Communicator) -> None:
-    """Record how a collective combines elements: the arguments of its operator do not show it."""
+def _note_calls(patches: Patches, communicator: Communicator) -> None:
+    """Record that Python starts a collective, and how it combines elements: its operator's arguments do not show it."""
     kind: Any = torch._C._distributed_c10d.ProcessGroup
-    for name in _REDUCING:
+    for name in (*_REDUCING, *_MOVING):
         if name in vars(kind):
             patches.set(kind, name, _noting(vars(kind)[name], communicator))
 
@@ -353,14 +371,11 @@ def _noting(original: Callable[..., Any], communicator: Communicator) -> Callabl
     @functools.wraps(original)
     def start(group: Any, *args: Any, **kwargs: Any) -> Any:
         options = next((value for value in (*args, *kwargs.values()) if hasattr(value, "reduceOp")), None)
-        if options is None:
-            return original(group, *args, **kwargs)
-        communicator.reduction = str(getattr(options.reduceOp, "op", options.reduceOp)).rpartition(".")[2].lower()
-        if communicator.averages_itself and communicator.reduction == "premul_sum":
-            raise VirtualDeviceError(_PREMULTIPLIED.format(line=program_line()))
-        communicator.divides = is_divided and communicator.averages_itself and communicator.reduction == AVERAGE
-        if communicator.divides:
-            options.reduceOp = dist.ReduceOp.SUM
+        if options is not None:
+            communicator.reduction = str(getattr(options.reduceOp, "op", options.reduceOp)).rpartition(".")[2].lower()
+            communicator.divides = is_divided and communicator.averages_itself and communicator.reduction == AVERAGE
+            if communicator.averages_itself:
+                _set_reduction_of_gloo(options, communicator, args)
         communicator.is_called = True
         try:
             return original(group, *args, **kwargs)
@@ -369,6 +384,20 @@ def _noting(original: Callable[..., Any], communicator: Communicator) -> Callabl
             communicator.reduction = "sum"  # as of collectives that torch's C++ starts
 
     return start
+
+
+def _set_reduction_of_gloo(options: Any, communicator: Communicator, args: Any) -> None:
+    """Give the options of a collective the reduction by which gloo computes what NCCL does.
+
+    Raises:
+        VirtualDeviceError: It has none.
+    """
+    if communicator.reduction == "premul_sum":
+        raise VirtualDeviceError(_PREMULTIPLIED.format(line=program_line()))
+    if communicator.divides:
+        options.reduceOp = dist.ReduceOp.SUM
+    elif communicator.reduction == "sum" and any(one.dtype is torch.bool for one in tensors_among(args)):
+        options.reduceOp = dist.ReduceOp.MAX
 
 
 def _accept_bfloat16_hooks(patches: Patches) -> None:

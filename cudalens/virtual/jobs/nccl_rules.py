@@ -1,0 +1,116 @@
+"""What torch's NCCL backend accepts: it raises for other tensors, sizes, dtypes and reductions.
+
+A job computes with gloo, or computes nothing: both accept more. The errors are those of torch (ProcessGroupNCCL.cpp).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+from torch import Tensor
+
+_SPARSE: Final = "NCCL does not support all_reduce with sparse tensors. Please use dense tensors instead."
+
+#: Dtypes that NCCL has not, by torch's names of them.
+_REFUSED_DTYPES: Final = {
+    torch.int16: "Short",
+    torch.uint16: "UInt16",
+    torch.uint32: "UInt32",
+    torch.uint64: "UInt64",
+}
+
+#: Reductions that NCCL has not.
+_REFUSED_REDUCTIONS: Final = ("band", "bor", "bxor")
+
+#: Operators of c10d whose kernel reads the tensors in place, and those whose kernel writes them in place; for the
+#: others torch copies the tensors.
+_READS_IN_PLACE: Final = (
+    "allreduce",
+    "broadcast",
+    "reduce",
+    "allgather",
+    "gather",
+    "_allgather_base",
+    "_reduce_scatter_base",
+    "alltoall_base",
+    "alltoall",
+)
+_WRITES_IN_PLACE: Final = (
+    "_allgather_base",
+    "_reduce_scatter_base",
+    "alltoall_base",
+    "alltoall",
+    "reduce_scatter",
+    "scatter",
+)
+
+
+def check_tensors(operator: str, sent: Sequence[Tensor], received: Sequence[Tensor], reduction: str) -> None:
+    """Check the tensors of a collective.
+
+    Args:
+        operator: Its name in c10d or _c10d_functional, without trailing underscores.
+        sent: The tensors that the rank gives.
+        received: The tensors that it gets.
+        reduction: How elements are combined; "" without a reduction.
+
+    Raises:
+        RuntimeError: A tensor is sparse.
+        TypeError: NCCL does not have a dtype.
+        ValueError: A tensor is not contiguous, or NCCL does not have the reduction.
+    """
+    for tensor in (*sent, *received):
+        if tensor.layout is not torch.strided:
+            raise RuntimeError(_SPARSE)
+        if tensor.dtype in _REFUSED_DTYPES:
+            name = _REFUSED_DTYPES[tensor.dtype]
+            raise TypeError(f"Input tensor data type is not supported for NCCL process group: {name}")
+        if reduction == "avg" and tensor.dtype is torch.bool:
+            raise TypeError("Cannot use ReduceOp.AVG with boolean inputs")
+    if reduction in _REFUSED_REDUCTIONS:
+        raise ValueError(f"Cannot use ReduceOp.{reduction.upper()} with NCCL")
+    in_place = [*(sent if operator in _READS_IN_PLACE else ()), *(received if operator in _WRITES_IN_PLACE else ())]
+    if not all(map(_is_contiguous, in_place)):
+        raise ValueError("Tensors must be contiguous")
+
+
+def _is_contiguous(tensor: Tensor) -> bool:
+    """Whether a tensor is contiguous in the order that its strides suggest: channels may be last."""
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    if tensor.is_contiguous():
+        return True
+    return tensor.dim() in formats and tensor.is_contiguous(memory_format=formats[tensor.dim()])
+
+
+def check_sizes(operator: str, sent: Tensor, received: Tensor, size: int) -> None:
+    """Check the sizes and dtypes of a collective of c10d with one tensor in each direction, without splits.
+
+    Args:
+        operator: Its name in c10d, without trailing underscores.
+        sent: The tensor that the rank gives.
+        received: The tensor that it gets.
+        size: The number of ranks.
+
+    Raises:
+        RuntimeError: Tensors of an all_to_all differ.
+        TypeError: The dtypes differ.
+        ValueError: One must be `size` times as large as the other, and is not.
+    """
+    has_one_dtype = sent.dtype == received.dtype
+    if operator == "_allgather_base":
+        if not has_one_dtype:
+            raise TypeError("output tensor must have the same type as input tensor")
+        if sent.numel() * size != received.numel():
+            raise ValueError("output tensor size must be equal to world_size times input tensor size")
+    elif operator == "_reduce_scatter_base":
+        if not has_one_dtype:
+            raise TypeError("input tensor must be the same type as the output tensor.")
+        if sent.numel() != received.numel() * size:
+            raise ValueError("input tensor must be the same size as output size times world size")
+    elif operator == "alltoall_base":
+        if not has_one_dtype or sent.numel() != received.numel():
+            raise RuntimeError("Tensors are not equal in size or data type")
+        if received.shape[0] % size:
+            raise RuntimeError("Tensor's dim 0 does not divide equally across group size")

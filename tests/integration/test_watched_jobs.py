@@ -13,8 +13,12 @@ from cudalens.watching.run import WatchedChange, WatchedRun
 
 
 def planted_change(run: WatchedRun) -> WatchedChange:
-    """The change that was planted; a busy machine can add smaller ones, and makes the detection take more steps."""
-    return max(run.changes, key=lambda change: change.after_ns / change.before_ns)
+    """The change that was planted: it is in the recorded steps, so its cause is known.
+
+    A busy machine adds others, which may be larger and end before a step is recorded, and delays the detection.
+    """
+    explained = [change for change in run.changes if change.kinds]
+    return max(explained, key=lambda change: change.after_ns / change.before_ns)
 
 
 SLOW = 1

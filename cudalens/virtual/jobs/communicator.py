@@ -261,7 +261,7 @@ class Communicator:
             self._report("resumes", None)
             return out
         given, combines = args, kind in REDUCING
-        args = gloo_calls.adapted(_name_of(func), args, program_line(), combines=combines)
+        args = gloo_calls.adapt_arguments(_name_of(func), args, program_line(), combines=combines)
         if func.namespace != "_c10d_functional":
             out = func(*args, **kwargs)
             if self.divides and any(argument.name == "reduce_op" for argument in func._schema.arguments):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import torch
@@ -25,7 +25,7 @@ def is_unknown_dtype(dtype: torch.dtype) -> bool:
     return dtype.is_floating_point and dtype.itemsize == 1
 
 
-def adapted(name: str, args: tuple[Any, ...], line: str, *, combines: bool) -> tuple[Any, ...]:
+def adapt_arguments(name: str, args: tuple[Any, ...], line: str, *, combines: bool) -> tuple[Any, ...]:
     """Return the arguments of a collective with other views of the same memory, which gloo accepts.
 
     Args:
@@ -53,7 +53,7 @@ def _as_bytes(tensor: Tensor) -> Tensor:
     return tensor.view(torch.uint8) if is_unknown_dtype(tensor.dtype) else tensor
 
 
-def _map_tensors(value: Any, change: Any) -> Any:
+def _map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_map_tensors(one, change) for one in value)
     return change(value) if isinstance(value, Tensor) else value

@@ -11,9 +11,11 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from cudalens.virtual.torch_cuda.comm import suggested_format
+
 _SPARSE: Final = "NCCL does not support all_reduce with sparse tensors. Please use dense tensors instead."
 
-#: Dtypes that NCCL has not, by torch's names of them.
+#: Dtypes that NCCL does not have, with torch's names of them.
 _REFUSED_DTYPES: Final = {
     torch.int16: "Short",
     torch.uint16: "UInt16",
@@ -21,7 +23,7 @@ _REFUSED_DTYPES: Final = {
     torch.uint64: "UInt64",
 }
 
-#: Reductions that NCCL has not.
+#: Reductions that NCCL does not have.
 _REFUSED_REDUCTIONS: Final = ("band", "bor", "bxor")
 
 #: Operators of c10d whose kernel reads the tensors in place, and those whose kernel writes them in place; for the
@@ -72,16 +74,9 @@ def check_tensors(operator: str, sent: Sequence[Tensor], received: Sequence[Tens
     if reduction in _REFUSED_REDUCTIONS:
         raise ValueError(f"Cannot use ReduceOp.{reduction.upper()} with NCCL")
     in_place = [*(sent if operator in _READS_IN_PLACE else ()), *(received if operator in _WRITES_IN_PLACE else ())]
-    if not all(map(_is_contiguous, in_place)):
+    # Channels may be last: NCCL reads the memory in its order.
+    if not all(tensor.is_contiguous(memory_format=suggested_format(tensor)) for tensor in in_place):
         raise ValueError("Tensors must be contiguous")
-
-
-def _is_contiguous(tensor: Tensor) -> bool:
-    """Whether a tensor is contiguous in the order that its strides suggest: channels may be last."""
-    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
-    if tensor.is_contiguous():
-        return True
-    return tensor.dim() in formats and tensor.is_contiguous(memory_format=formats[tensor.dim()])
 
 
 def check_sizes(operator: str, sent: Tensor, received: Tensor, size: int) -> None:

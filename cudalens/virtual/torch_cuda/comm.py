@@ -129,7 +129,7 @@ def _stream_for(streams: Sequence[Any] | None, index: int, device: int) -> Any:
 def _gather(tensors: Sequence[torch.Tensor], dim: int, destination: int | None = None) -> torch.Tensor:
     """Concatenate tensors on the destination: a device, -1 for the host, None for the current device."""
     shape = _gathered_shape(tensors, dim)
-    formats = {_memory_format(tensor) for tensor in tensors}
+    formats = {suggested_format(tensor) for tensor in tensors}
     place = _place(torch.cuda.current_device() if destination is None else destination)
     out = torch.empty(
         shape,
@@ -180,7 +180,7 @@ def _gathered_shape(tensors: Sequence[torch.Tensor], dim: int) -> list[int]:
     return [*first.shape[:dim], sum(tensor.shape[dim] for tensor in tensors), *first.shape[dim + 1 :]]
 
 
-def _memory_format(tensor: torch.Tensor) -> torch.memory_format:
+def suggested_format(tensor: torch.Tensor) -> torch.memory_format:
     """Return the format that torch suggests for a tensor, from its strides."""
     for num_dims, order in ((4, torch.channels_last), (5, torch.channels_last_3d)):
         if tensor.dim() == num_dims and not tensor.is_contiguous() and tensor.is_contiguous(memory_format=order):

@@ -239,7 +239,7 @@ class Runner:
             sizes = tensor.shape
             seen.facts["stride"] = [step for step, size in zip(tensor.stride(), sizes, strict=True) if size > 1]
         is_gradient = name.startswith("gradient")
-        if is_gradient or self._op.name in OTHER_VERSIONS:
+        if is_gradient or self._call.name in OTHER_VERSIONS:
             del seen.facts["version"]
         if is_gradient and self._op.name in OTHER_GRADIENT_STRIDES:
             seen.facts.pop("stride", None)

@@ -173,7 +173,8 @@ def is_fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dro
     same_heads = query.shape[:2] == key.shape[:2] == value.shape[:2] and key.shape[2] == value.shape[2]
     alignment = ALIGNMENT[dtypes.pop()]
     is_aligned = query.shape[3] % alignment == 0 and value.shape[3] % alignment == 0
-    return same_heads and is_aligned and query.shape[3] == key.shape[3]
+    has_rows = all(tensor.stride(3) == 1 for tensor in (query, key, value))
+    return same_heads and is_aligned and has_rows and query.shape[3] == key.shape[3]
 
 
 def _is_transformed() -> bool:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cudalens.virtual.dispatch.dispatch_utils import register_kernels
 from cudalens.virtual.tensors.residency import residence_of
+from cudalens.virtual.torch_cuda.comm import suggested_format
 from cudalens.virtual.torch_cuda.rng import Replacement, SwappedState
 
 if TYPE_CHECKING:
@@ -63,9 +64,8 @@ class DropoutBackward(Replacement):
 
     def __call__(self, grad: torch.Tensor, mask: torch.Tensor, scale: float, **kwargs: Any) -> Any:
         """Compute the values; a factor is ``1 / (1 - p)`` in the gradient's dtype."""
-        if not scale:
-            return grad * 0.0
-        return grad * mask.to(grad.dtype).div_(1 / scale)
+        factors = mask.to(grad.dtype).div_(1 / scale) if scale else 0.0
+        return (grad * factors).contiguous(memory_format=suggested_format(grad))  # cuda/Dropout.cu
 
 
 # RMS norm as on a GPU: one kernel that saves one number a row, with the values of the CPU's operators.
@@ -95,7 +95,7 @@ def fused_rms_norm(
     Returns:
         The result, and the reciprocal root mean square of each row, in float32 for half precision.
     """
-    values, dims = _computed(input), _normalized_dims(input, normalized_shape)
+    values, dims = _computed(input.contiguous()), _normalized_dims(input, normalized_shape)
     least = torch.finfo(values.dtype).eps if eps is None else eps
     scale = torch.rsqrt(values.pow(2).mean(dims, keepdim=True).add_(least))
     result = values * scale
@@ -111,8 +111,8 @@ def fused_rms_norm_backward(
     output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, Tensor | None]:
     """Compute the gradients of input and weight, rounded as autograd rounds those of the composite operator."""
-    values, dims = _computed(input), _normalized_dims(input, normalized_shape)
-    grad = grad_out.to(values.dtype)
+    values, dims = _computed(input.contiguous()), _normalized_dims(input, normalized_shape)
+    grad = grad_out.to(values.dtype).contiguous()
     grad_weight = None
     if weight is not None and output_mask[1]:
         of_rows = grad * (values * rstd)

@@ -37,7 +37,7 @@ def launch(
         raise RuntimeError(_NO_FLOAT8.format(name=gpus.spec.name))
     if plan.calls_blas and not any(isinstance(arg, torch.Tensor) and is_sparse(arg) for arg in args):
         gpus.workspaces.use(device, plan.name, args, out)
-    extra_block = None if plan.side is None else plans.compute(gpus, device, plan.side, args)
+    extra_blocks = [] if plan.side is None else plans.compute(gpus, device, plan.side, args)
     if plan.zeros:
         num_bytes = cost.kernel_work(gpus.spec, func, args, kwargs, out).num_bytes
         work = Work(
@@ -49,8 +49,8 @@ def launch(
     else:
         for work in cost.kernel_works(gpus.spec, func, args, kwargs, out):
             gpus.launch(device, work)
-    if extra_block is not None:
-        gpus.release(device, extra_block)
+    for block in extra_blocks:
+        gpus.release(device, block)
 
 
 def _memcpy_bytes(plan: Plan, args: tuple[Any, ...], out: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from cudalens.virtual.dispatch import attention, cuda_ops, flash_attention, fused_layers
+from cudalens.virtual.dispatch import attention, cuda_layouts, cuda_ops, flash_attention, fused_layers
 from cudalens.virtual.dispatch.workspaces import BLAS_OPS
 from cudalens.virtual.tensors.residency import ADOPT_KEY, residence_of
 from cudalens.virtual.timing import cost
+from cudalens.virtual.torch_cuda.comm import suggested_format
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import Block
@@ -139,7 +140,11 @@ _TORCHS: Final = frozenset({"aten", "prim", "prims", "profiler", "c10d", "quanti
 _COMMUNICATING: Final = frozenset({"c10d", "_c10d_functional"})
 
 _REPLACEMENTS: Final = (
-    fused_layers.REPLACEMENTS | attention.REPLACEMENTS | flash_attention.REPLACEMENTS | cuda_ops.REPLACEMENTS
+    fused_layers.REPLACEMENTS
+    | attention.REPLACEMENTS
+    | flash_attention.REPLACEMENTS
+    | cuda_ops.REPLACEMENTS
+    | cuda_layouts.REPLACEMENTS
 )
 
 _ZEROING: Final = frozenset({"zeros", "zeros_like", "zero_", "new_zeros", "zero"})
@@ -165,7 +170,7 @@ class Plan:
         copies: Whether it copies within the device; torch uses the driver's copy if the layout is unchanged.
         zeros: Whether it fills with zeros, by a memset.
         calls_blas: Whether it calls cuBLAS, which needs a workspace.
-        side: The additional operator that runs first; None without one.
+        side: The additional operators that run first; None without them.
         instead: The replacement that computes its values; None for the operator itself.
         is_composite: Whether it consists of other operators, without a CPU implementation.
         is_of_library: Whether a library defines it, so that its implementation may be Python code.
@@ -341,27 +346,86 @@ def _has_resident(values: tuple[Any, ...] | list[Any]) -> bool:
 
 _aten = torch.ops.aten
 
-#: Computes from an operator's arguments the overload that runs first, its arguments, and a tensor like its result.
-Side = Callable[[tuple[Any, ...]], tuple[Any, tuple[Any, ...], torch.Tensor]]
+#: Computes from an operator's arguments what runs first: overloads, their arguments, and tensors like their results.
+Side = Callable[[tuple[Any, ...]], list[tuple[Any, tuple[Any, ...], torch.Tensor]]]
 
 
-def _softmax_backward(args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
+def _softmax_backward(args: tuple[Any, ...]) -> list[tuple[Any, tuple[Any, ...], torch.Tensor]]:
     """``grad * output`` is a separate tensor (softmax_backward_cuda_out, ATen/native/cuda/SoftMax.cu)."""
     grad, output = args[:2]
-    return _aten.mul.Tensor, (grad, output), grad
+    return [(_aten.mul.Tensor, (grad, output), grad)]
 
 
-#: By operator name.
-SIDES: Final[dict[str, Side]] = {"_softmax_backward_data": _softmax_backward}
+def _copies_of(*positions: int) -> Side:
+    """Return the side of a kernel that reads the arguments at some positions as contiguous memory: their copies."""
+
+    def copy_operands(args: tuple[Any, ...]) -> list[tuple[Any, tuple[Any, ...], torch.Tensor]]:
+        others = [args[position] for position in positions if not args[position].is_contiguous()]
+        return [_copy_to(operand, torch.contiguous_format) for operand in others]
+
+    return copy_operands
 
 
-def compute(gpus: Gpus, device: Device, side: Side, args: tuple[Any, ...]) -> Block:
-    """Run the first operator; returns its memory, which the caller frees after the operator was issued.
+def _copy_convolved(operands: Sequence[torch.Tensor]) -> list[tuple[Any, tuple[Any, ...], torch.Tensor]]:
+    """Copy operands of another format: cuDNN gets all with channels last if one of them is so, else contiguous.
+
+    Source: cudnn_conv_suggest_memory_format in ATen/native/ConvUtils.h.
+
+    It sees one-dimensional convolutions as two-dimensional ones of other strides, which are left out.
+    """
+    if operands[0].dim() < 4:
+        return []
+    formats = {suggested_format(operand) for operand in operands}
+    channels_last = formats - {torch.contiguous_format}
+    chosen = channels_last.pop() if channels_last else torch.contiguous_format
+    others = [operand for operand in operands if not operand.is_contiguous(memory_format=chosen)]
+    return [_copy_to(operand, chosen) for operand in others]
+
+
+def _copy_to(operand: torch.Tensor, memory_format: torch.memory_format) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
+    like = torch.empty(operand.shape, dtype=operand.dtype, device="meta", memory_format=memory_format)
+    return _aten.clone.default, (operand,), like
+
+
+#: By operator name. Implementations in ATen/native/cuda: layer_norm_kernel.cu, group_norm_kernel.cu, SoftMax.cu,
+#: ReflectionPad.cu, ReplicationPadding.cu, MaxUnpooling.cu.
+SIDES: Final[dict[str, Side]] = {
+    "_softmax_backward_data": _softmax_backward,
+    "convolution": lambda args: _copy_convolved(args[:2]),
+    "convolution_backward": lambda args: _copy_convolved(args[:3]),
+    **dict.fromkeys(
+        (
+            "native_layer_norm",
+            "_fused_rms_norm",
+            "native_group_norm",
+            "_softmax",
+            "_log_softmax",
+            "reflection_pad2d",
+            "replication_pad2d",
+        ),
+        _copies_of(0),
+    ),
+    **dict.fromkeys(
+        (
+            "native_layer_norm_backward",
+            "_fused_rms_norm_backward",
+            "native_group_norm_backward",
+            "max_unpool2d",
+            "max_unpool3d",
+        ),
+        _copies_of(0, 1),
+    ),
+}
+
+
+def compute(gpus: Gpus, device: Device, side: Side, args: tuple[Any, ...]) -> list[Block]:
+    """Run the first operators; returns their memory, which the caller frees after the operator was issued.
 
     Raises:
         torch.OutOfMemoryError: The virtual device is full; torch's message.
     """
-    func, arguments, like = side(args)
-    block = gpus.reserve(device, like.numel() * like.element_size())
-    gpus.launch(device, cost.kernel_work(gpus.spec, func, arguments, {}, like))
-    return block
+    blocks = []
+    for func, arguments, like in side(args):
+        blocks.append(gpus.reserve(device, like.numel() * like.element_size()))
+        gpus.launch(device, cost.kernel_work(gpus.spec, func, arguments, {}, like))
+    return blocks

@@ -1,11 +1,10 @@
-"""Patches of torch for a device without values: modules are built without memory, shapes are those of the CPU."""
+"""Patches of torch for a device without values: modules are built without memory."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-from torch._subclasses import FakeTensor
 
 from cudalens.virtual.dispatch.dispatch_utils import below_modes
 from cudalens.virtual.gpus import Gpus
@@ -16,7 +15,7 @@ from cudalens.virtual.tensors.residency import residence_of
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Install the patches, if the device has no values."""
+    """Install the patch, if the device has no values."""
     if gpus.shapes is None:
         return
     make_parameter = torch.nn.Parameter.__new__
@@ -30,14 +29,6 @@ def install(patches: Patches, gpus: Gpus) -> None:
         return parameter
 
     patches.set(torch.nn.Parameter, "__new__", staticmethod(__new__))
-    # Where torch's shape functions depend on the device, choose the CPU's strides and sizes, as with values.
-    registered = torch._meta_registrations
-    original = registered.device_hint
-
-    def device_hint(tensor: Any) -> str:
-        return original(tensor) if isinstance(tensor, FakeTensor) else "cpu"
-
-    patches.set(registered, "device_hint", device_hint)
 
 
 def _is_large_on_host(tensor: torch.Tensor) -> bool:

@@ -24,8 +24,16 @@ KNOWN_INTEGERS: Final = 1 << 20
 #: Without a shape function, an operator runs on zeros of at most this many bytes.
 _MAX_ZERO_BYTES: Final = 1 << 28
 
-#: Operators whose shape function gives other sizes than the operator.
-_ON_ZEROS: Final = frozenset({"mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"})
+#: Operators whose shape function gives other sizes or strides than the operator that computes values.
+_ON_ZEROS: Final = frozenset(
+    {
+        "mkldnn_rnn_layer",
+        "mkldnn_rnn_layer_backward",
+        "_embedding_bag",
+        "_embedding_bag_forward_only",
+        "nonzero_static",
+    }
+)
 
 #: The shape functions of so many calls are kept.
 _MAX_RECIPES: Final = 20_000
@@ -158,6 +166,8 @@ def _inferred(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors:
 
     def on_shapes(*given: Any, **named: Any) -> Any:
         out = _out_arguments(overload, named, overload(*given, **named))
+        if overload is not func:  # a replacement
+            out = func.lay_out(out)
         return out if format_result is None else format_result(out, args)
 
     try:

@@ -147,6 +147,10 @@ class Replacement:
     def __repr__(self) -> str:
         return repr(self._func)
 
+    def lay_out(self, out: Any) -> Any:
+        """Return a result of the operator, or of its shape function, in the layout of CUDA."""
+        return out
+
 
 class SwappedState(Replacement):
     """An operator without a generator argument, made to draw from a given generator.

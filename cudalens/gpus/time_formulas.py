@@ -27,6 +27,9 @@ SPLITS: Final = (1, 2, 4, 8, 16)
 #: Query rows of a thread block of fused attention, and keys of one iteration.
 QUERY_TILES: Final = (16, 64, 128)
 KEY_TILE: Final = 64
+#: Kernels of fused attention exist for multiples of so many features, and compute all of them (HEADDIM_SWITCH in
+#: Dao-AILab/flash-attention, csrc/flash_attn/src/static_switch.h: 32, 64, 96, 128, 192, 256).
+HEAD_DIM_TILE: Final = 32
 #: Keys that one thread block of a decoding kernel reads at least.
 DECODE_KEYS: Final = 256
 #: Thread blocks of layer norm on an SM at the same time, and elements of one iteration of a block: 128 threads that
@@ -203,6 +206,7 @@ def attention_ns(
     """Return the time of fused attention over many queries; query heads may share heads of keys and values."""
     rate = gpu.flops_per_ns / gpu.num_sms * head_share(c, head_dim)
     whole_keys = ceil_div(keys, KEY_TILE) * KEY_TILE
+    computed_dim = ceil_div(head_dim, HEAD_DIM_TILE) * HEAD_DIM_TILE
     steps_ns = c["iteration_ns"] * ceil_div(keys, KEY_TILE)
     best = None
     for rows in QUERY_TILES:
@@ -213,7 +217,7 @@ def attention_ns(
             blocks = batch * (heads / group) * ceil_div(num_rows, rows)
             is_long = (num_rows > rows) * 1
             visible = is_long * (keys / 2 + KEY_TILE / 2) + (1 - is_long) * whole_keys if is_causal else whole_keys
-            flops = 4 * head_dim * rows
+            flops = 4 * computed_dim * rows
             shared_ns = blocks * flops * visible / (smaller(blocks, gpu.num_sms) * tile_rate)
             compute_ns = longer(shared_ns, flops * whole_keys / tile_rate * c["longest"])
             block_ns = c["block_ns"] * blocks / gpu.num_sms * group_cost * (c["small_tile"] if rows == 16 else 1)

@@ -41,6 +41,28 @@ OTHER_VERSIONS = frozenset(
 #: Operators whose backward formula writes out of place under any dispatch mode, so that its results have other strides.
 OTHER_GRADIENT_STRIDES = frozenset({"ormqr"})
 
+#: Operators whose results have the strides of CUDA on a virtual device, which the CPU's have not (`cuda_layouts`).
+CUDA_STRIDES = frozenset(
+    {
+        "linalg.eig",
+        "linalg.svd",
+        "svd",
+        "svd_lowrank",
+        "pca_lowrank",
+        "nn.functional.channel_shuffle",
+        "nn.functional.max_unpool2d",
+        "nn.functional.max_unpool3d",
+        "nn.functional.pixel_shuffle",
+        "nn.functional.pixel_unshuffle",
+        "nn.functional.group_norm",
+        "nn.functional.pad",
+        "nn.functional.rms_norm",
+        "nn.functional.logsigmoid",
+        "nn.functional.scaled_dot_product_attention",
+        *(f"fft.{inverse}{kind}fft{dims}" for inverse in ("", "i") for kind in ("", "r", "h") for dims in ("2", "n")),
+    }
+)
+
 #: Operators that leave ``out=`` unwritten, by a fault of torch on the CPU.
 UNWRITTEN_OUT = frozenset({"fft.ihfft2", "fft.ihfftn"})
 
@@ -239,9 +261,9 @@ class Runner:
             sizes = tensor.shape
             seen.facts["stride"] = [step for step, size in zip(tensor.stride(), sizes, strict=True) if size > 1]
         is_gradient = name.startswith("gradient")
-        if is_gradient or self._call.name in OTHER_VERSIONS:
+        if is_gradient or {self._op.name, self._call.name} & OTHER_VERSIONS:
             del seen.facts["version"]
-        if is_gradient and self._op.name in OTHER_GRADIENT_STRIDES:
+        if self._op.name in CUDA_STRIDES or (is_gradient and self._op.name in OTHER_GRADIENT_STRIDES):
             seen.facts.pop("stride", None)
         return seen
 

@@ -141,6 +141,15 @@ def test_a_backward_pass_of_attention_takes_longer_but_has_one_fixed_cost():
     assert long_backward / long == pytest.approx(predict.ATTENTION_BACKWARD, rel=0.05)
 
 
+@pytest.mark.parametrize(("features", "computed"), [(40, 64), (72, 96), (80, 96), (160, 160)])
+@pytest.mark.parametrize("key", ["v100", "a100", "rtx4090", "h100"])
+def test_attention_computes_whole_tiles_of_features(key, features, computed):
+    """Kernels exist for multiples of 32 features: another number takes as long as the next of them, but for bytes."""
+    sizes = (16, 4096, 4096, 8, 8)
+    exact, whole = (predict.attention_ns(SPECS[key], "float16", *sizes, n, False, 2) for n in (features, computed))
+    assert 0.95 * whole <= exact <= whole
+
+
 def test_a_long_causal_attention_takes_about_half():
     whole, causal = (predict.attention_ns(H100, "bfloat16", 1, 16384, 16384, 32, 32, 128, c, 2) for c in (False, True))
     assert causal / whole == pytest.approx(0.5, abs=0.1)

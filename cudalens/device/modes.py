@@ -7,7 +7,7 @@ must see operators before a mode that executes them (the virtual device), whiche
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 
 from torch import _C
@@ -26,6 +26,10 @@ OBSERVES: Final = "cudalens_observes"
 #: Attribute of a mode that executes operators: the virtual device's.
 EXECUTES: Final = "cudalens_executes"
 
+#: Operators whose kernels multiply by a view that is the conjugate of a tensor.
+_CONJUGATING: Final = frozenset({"aten::linalg_lstsq", "aten::linalg_pinv"})
+_KEYS: Final = _C.DispatchKeySet(_C.DispatchKey.Conjugate) | _C.DispatchKeySet(_C.DispatchKey.Negative)
+
 _get_mode: Final[Any] = getattr(_C, "_get_dispatch_mode", None)
 _FAKE: Final[Any] = getattr(getattr(_C, "_TorchDispatchModeKey", None), "FAKE", None)
 _has_own: Final[dict[type, bool]] = {}
@@ -41,6 +45,24 @@ def has_own_dispatch(types: Iterable[type]) -> bool:
         if own:
             return True
     return False
+
+
+def uses_conjugates(func: Any) -> bool:
+    """Return whether `conjugation` changes what an operator computes with complex tensors."""
+    return hasattr(func, "_schema") and func._schema.name in _CONJUGATING
+
+
+def conjugation(func: Any) -> AbstractContextManager[None]:
+    """Return the context in which the handler of a dispatch mode calls an operator.
+
+    torch switches off the dispatch keys Conjugate and Negative for what a handler calls. A kernel that multiplies by a
+    conjugated view, such as that of ``torch.linalg.pinv``, then computes with the values that are not conjugated.
+    """
+    if not uses_conjugates(func):
+        return nullcontext()
+    excluded = _C._dispatch_tls_local_exclude_set() - _KEYS
+    guard: AbstractContextManager[None] = _C._ForceDispatchKeyGuard(_C._dispatch_tls_local_include_set(), excluded)
+    return guard
 
 
 def is_faking() -> bool:

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from cudalens.device import accumulation
 from cudalens.device.index_masks import fills_by_mask, waits_for_mask
-from cudalens.device.modes import has_own_dispatch, is_faking
+from cudalens.device.modes import conjugation, has_own_dispatch, is_faking
 from cudalens.device.own_work import own_work
 from cudalens.device.stacks import Place, place
 from cudalens.device.streams import current_stream
@@ -265,7 +265,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         elif num_masked is not None and self.uploads.is_capture:
             out = func(args[0], indices_of(args[1], num_masked), *args[2:], **kwargs)
         else:
-            out = func(*args, **kwargs)
+            with conjugation(func):
+                out = func(*args, **kwargs)
         if is_read and name == "index":
             self._masks.note(args, out)
         if first is not None:

@@ -626,7 +626,8 @@ class CUDASanitizerDispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-c
         is_factory = bool(FACTORY_FUNCTION_REGEX.fullmatch(func._schema.name.rpartition("::")[2]))
         found = ArgumentHandler()
         found.parse_inputs(func._schema, args, kwargs, is_factory=is_factory)
-        outputs = func(*args, **kwargs)
+        with modes.conjugation(func):
+            outputs = func(*args, **kwargs)
         found.parse_outputs(func._schema, outputs, is_factory=is_factory)
         self._judge(func, found)
         return outputs

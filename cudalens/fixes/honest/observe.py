@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from cudalens.device.modes import conjugation
 from cudalens.errors import BenchmarkError
 from cudalens.fixes.settings import Clock, changed_settings, is_genuine, read_settings
 from cudalens.fixes.values import is_equal
@@ -197,7 +198,8 @@ class _Watcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
+        with conjugation(func):
+            result = func(*args, **(kwargs or {}))
         observed = self.observed
         observed.num_ops += 1
         tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]

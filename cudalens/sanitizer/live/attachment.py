@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudalens.device import accumulation, gpu_trace, launches, modes, own_work
 from cudalens.device.interpose import Interposed, interposed
-from cudalens.device.modes import has_own_dispatch, is_faking
+from cudalens.device.modes import conjugation, has_own_dispatch, is_faking, uses_conjugates
 from cudalens.sanitizer.live.schema import Plan, make_plan
 from cudalens.sanitizer.live.watch import Watch
 
@@ -143,11 +143,10 @@ class Mode(TorchDispatchMode):
             func = accumulation.ADD_IN_PLACE
         watch = self.watch
         entry = _plans.get(id(func))
-        plan, _, plain = _entry_of(func) if entry is None else entry
+        plan, direct, plain = _entry_of(func) if entry is None else entry
         if types and has_own_dispatch(types) and not is_faking():
             return NotImplemented  # operators that the subclass calls arrive here again
-        if _num_function_modes():
-            func = plain
+        func = plain if _num_function_modes() else direct
         if plan.is_silent or not watch.is_on or is_faking():
             return func(*args, **kwargs) if kwargs else func(*args)
         thread = watch.threads.state
@@ -183,8 +182,21 @@ class Mode(TorchDispatchMode):
 def _entry_of(func: Any) -> tuple[Plan, Any, Callable[..., Any]]:
     # A higher-order operator has no schema; the operators that it calls are not observed.
     plan = make_plan(func) if hasattr(func, "_schema") else Plan(str(func), is_silent=True)
-    entry = _plans[id(func)] = plan, func, _plain(func) if hasattr(func, "_handle") else func
+    plain = _plain(func) if hasattr(func, "_handle") else func
+    if uses_conjugates(func):
+        entry = plan, _conjugating(func, func), _conjugating(func, plain)
+    else:
+        entry = plan, func, plain
+    _plans[id(func)] = entry
     return entry
+
+
+def _conjugating(func: Any, call: Callable[..., Any]) -> Callable[..., Any]:
+    def call_conjugating(*args: Any, **kwargs: Any) -> Any:
+        with conjugation(func):
+            return call(*args, **kwargs)
+
+    return call_conjugating
 
 
 def _plain(func: Any) -> Callable[..., Any]:

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cudalens.device import accumulation, modes
 from cudalens.device.interpose import interposed
 from cudalens.device.launches import bound, name_of, tensors_in
-from cudalens.device.modes import has_own_dispatch
+from cudalens.device.modes import conjugation, has_own_dispatch
 from cudalens.device.stacks import Place, place
 
 #: Methods of torch.Tensor that read host memory without an operator.
@@ -224,13 +224,15 @@ class _Mode(TorchDispatchMode):
         if has_own_dispatch(types):
             return NotImplemented  # operators that the subclass calls arrive here again
         if self._reporter.is_quiet or not hasattr(func, "_schema") or func.is_view:
-            return func(*args, **kwargs)  # a higher-order operator calls others
+            with conjugation(func):
+                return func(*args, **kwargs)  # a higher-order operator calls others
         task = None
         if func._schema.name.partition("::")[2] not in _IDLE:
             arguments = list(_tensor_arguments(func, args, kwargs))
             written = [tensor for tensor, is_written in arguments if is_written]
             task = self._reporter.begin(func._schema.name, written, _device_of(arguments, kwargs))
-        out = func(*args, **kwargs)
+        with conjugation(func):
+            out = func(*args, **kwargs)
         self._reporter.end(task, [leaf for leaf in pytree.tree_leaves(out) if isinstance(leaf, torch.Tensor)])
         return out
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudalens.device import accumulation, call_tracing
 from cudalens.device.index_masks import waits_for_mask
-from cudalens.device.modes import has_own_dispatch, is_faking
+from cudalens.device.modes import conjugation, has_own_dispatch, is_faking
 from cudalens.virtual.allocator import Block
 from cudalens.virtual.dispatch import kernels, refusals
 from cudalens.virtual.dispatch.fused_layers import COMPOSITES
@@ -151,7 +152,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         log = self._machine.op_log
-        out = self._execute(func, args, kwargs) if log is None else log.watch(self._execute, func, args, kwargs)
+        with conjugation(func) if _plan(func).conjugates else _NO_CONTEXT:
+            out = self._execute(func, args, kwargs) if log is None else log.watch(self._execute, func, args, kwargs)
         if _plan(func).writes_list:
             increment_version([tensor for tensor in args[0] if not tensor.is_inference()])
         return out
@@ -455,6 +457,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 _CPU = torch.device("cpu")
+_NO_CONTEXT = nullcontext()
 #: The dtypes of the tensors that torch makes of Python numbers.
 _NUMBER_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 

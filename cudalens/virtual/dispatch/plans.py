@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from cudalens.device.modes import uses_conjugates
 from cudalens.virtual.dispatch import attention, cuda_layouts, cuda_ops, flash_attention, fused_layers
 from cudalens.virtual.dispatch.workspaces import BLAS_OPS
 from cudalens.virtual.tensors.residency import ADOPT_KEY, residence_of
@@ -177,6 +178,7 @@ class Plan:
         communicates: Whether it is a collective, or waits for one.
         writes_list: Whether it writes a list of tensors (``_foreach_add_``). torch's kernels count these writes for
             autograd, except under a dispatch mode.
+        conjugates: Whether its kernel multiplies by conjugated views.
         takes_time: Whether it takes host time. Named ranges do not, so that recording them does not change times.
     """
 
@@ -199,6 +201,7 @@ class Plan:
     is_of_library: bool
     communicates: bool
     writes_list: bool
+    conjugates: bool
     takes_time: bool
 
 
@@ -229,6 +232,7 @@ def make_plan(func: Any) -> Plan:
         is_of_library=func.namespace not in _TORCHS,
         communicates=func.namespace in _COMMUNICATING,
         writes_list=short.startswith("_foreach_") and short.endswith("_"),
+        conjugates=uses_conjugates(func),
         takes_time=func.namespace != "profiler",
     )
 

@@ -7,7 +7,9 @@ import torch
 from torch.utils import _python_dispatch as dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import cudalens
 from cudalens.device import modes
+from cudalens.virtual import device
 
 
 class Mode(TorchDispatchMode):
@@ -66,3 +68,37 @@ def test_modes_of_others_stay_where_they_are():
 
 def test_leaving_what_is_not_there_reports_it():
     assert not modes.leave(Mode())
+
+
+#: Functions of complex matrices whose kernels multiply by conjugated views.
+CONJUGATING = {
+    "pinv": torch.linalg.pinv,
+    "pinverse": torch.pinverse,
+    "lstsq": lambda x: torch.linalg.lstsq(x, x[:, :2] ** 2, driver="gels").residuals,
+}
+
+
+def _graphed(function, x):
+    graphed = cudalens.cudagraph(function)
+    return [graphed(x) for _ in range(4)][-1]
+
+
+def _checked(function, x):
+    with cudalens.sanitize():
+        return function(x)
+
+
+RUNS = {"alone": lambda function, x: function(x), "sanitizer": _checked, "graph": _graphed}
+
+
+@pytest.mark.parametrize("name", CONJUGATING)
+@pytest.mark.parametrize("run", RUNS)
+def test_conjugated_views_inside_of_kernels(name, run):
+    """Below torch's own modes these kernels compute with the values that are not conjugated."""
+    x = torch.randn(5, 3, dtype=torch.complex64)
+    expected = CONJUGATING[name](x)
+    with device("h100"):
+        found = RUNS[run](CONJUGATING[name], x.cuda()).cpu()
+        on_host = CONJUGATING[name](x)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(on_host, expected)

@@ -49,6 +49,7 @@ CUDA_STRIDES = frozenset(
         "svd",
         "svd_lowrank",
         "pca_lowrank",
+        "nonzero_static",
         "nn.functional.channel_shuffle",
         "nn.functional.max_unpool2d",
         "nn.functional.max_unpool3d",

@@ -82,6 +82,18 @@ class _AsShapeFunction(Replacement):
         return torch.empty_strided(out.shape, strides, dtype=out.dtype, device=out.device).copy_(out)
 
 
+class _ByColumns(Replacement):
+    """``nonzero_static``, whose result CUDA writes dimension by dimension, as ``nonzero`` (cuda/Nonzero.cu)."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the positions."""
+        return self.lay_out(self._func(*args, **kwargs))
+
+    def lay_out(self, out: Any) -> Any:
+        """Return the positions with those in one dimension side by side."""
+        return out.t().contiguous().t()
+
+
 class _LogSigmoid(Replacement):
     """``log_sigmoid_forward``, whose buffer is empty on CUDA: its backward computes it again (cuda/Activation.cpp)."""
 
@@ -111,6 +123,7 @@ REPLACEMENTS: Final[dict[str, Replacement]] = {
         if hasattr(_aten, name)  # some are newer than the oldest supported torch
     },
     **{name: _AsShapeFunction(getattr(_aten, name).default) for name in ("_fft_c2c", "_fft_r2c", "_fft_c2r")},
+    "nonzero_static": _ByColumns(_aten.nonzero_static.default),
     "log_sigmoid_forward": _LogSigmoid(_aten.log_sigmoid_forward.default),
     "log_sigmoid_backward": _LogSigmoidBackward(_aten.log_sigmoid_backward.default),
 }

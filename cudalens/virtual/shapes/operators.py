@@ -31,7 +31,6 @@ _ON_ZEROS: Final = frozenset(
         "mkldnn_rnn_layer_backward",
         "_embedding_bag",
         "_embedding_bag_forward_only",
-        "nonzero_static",
     }
 )
 

@@ -89,6 +89,12 @@ def test_the_gradient_of_dropout_of_a_transposed_matrix_is_contiguous():
     assert grad.stride() == (6, 1)
 
 
+def test_positions_of_elements_are_written_dimension_by_dimension():
+    x = torch.tensor([[0, 1, 2], [3, 0, 4]], device="cuda")
+    assert torch.nonzero(x).stride() == (1, 4)
+    assert torch.nonzero_static(x, size=5).stride() == (1, 5)
+
+
 def test_vectors_of_cusolver():
     square = torch.randn(5, 5, device="cuda")
     assert torch.linalg.svd(square).Vh.stride() == (5, 1)

@@ -144,7 +144,9 @@ class PlainArguments:
 
 
 def _is_marked(tensor: Any) -> bool:
-    """Whether a tensor has attributes, or hooks that a backward calls."""
+    """Whether a tensor has attributes, hooks that a backward calls, or a class of its own, which may count reads."""
+    if type(tensor) not in PLAIN_TYPES:
+        return True
     return bool(tensor.__dict__ or tensor._backward_hooks or tensor._post_accumulate_grad_hooks)
 
 

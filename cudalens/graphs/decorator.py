@@ -13,6 +13,7 @@ import torch
 
 from cudalens.graphs.functions import Function, Mutations
 from cudalens.graphs.graphed import Graphed, take_over_name
+from cudalens.graphs.liveness import PLAIN_TYPES
 from cudalens.graphs.managers import is_in_use, limited_manager, manager
 from cudalens.graphs.padding import Pad, call_padded, pads_of
 
@@ -32,7 +33,7 @@ class LazyGraphed:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function, by a graph if possible."""
         first = args[0] if args else None
-        if not (isinstance(first, torch.Tensor) and first.is_cuda) and not torch.cuda.is_available():
+        if not (isinstance(first, torch.Tensor) and _is_on_cuda(first)) and not torch.cuda.is_available():
             name = str(getattr(self.fn, "__name__", "a function"))
             _warn_without_device(name)
             if pad := self._options.get("pad"):  # the results are those of the padded call on every machine
@@ -142,10 +143,19 @@ def cudagraph(
     return LazyGraphed(fn, options)
 
 
+def _is_on_cuda(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is on a CUDA device; no mode or class of the program, which may count calls, sees it read."""
+    if type(tensor) in PLAIN_TYPES and not torch._C._len_torch_function_stack():
+        return tensor.is_cuda
+    with torch._C.DisableTorchFunction():
+        return tensor.is_cuda
+
+
 def _device_of(args: tuple[Any, ...], kwargs: dict[str, Any], fn: Any) -> int:
     for value in (*args, *kwargs.values()):
-        if isinstance(value, torch.Tensor) and value.is_cuda:
-            return value.get_device()
+        if isinstance(value, torch.Tensor) and _is_on_cuda(value):
+            with torch._C.DisableTorchFunction():
+                return value.get_device()
     if isinstance(fn, torch.nn.Module):
         for parameter in fn.parameters():
             if parameter.is_cuda:

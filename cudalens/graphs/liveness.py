@@ -94,6 +94,17 @@ def storage_id(tensor: torch.Tensor) -> int:
         return 0
 
 
+def dense_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The tensors that own the memory of a tensor: itself, or the indices and values of a sparse one."""
+    if tensor.layout is torch.sparse_coo:
+        return tensor._indices(), tensor._values()
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
+    return (tensor,)
+
+
 def version_of(tensor: torch.Tensor) -> int:
     """The version counter of a tensor, by which autograd notices in-place changes; 0 for an inference tensor."""
     return 0 if tensor.is_inference() else tensor._version

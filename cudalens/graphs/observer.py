@@ -11,6 +11,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from threading import get_ident
 from types import FrameType
 from typing import Any, Final, TypeAlias
@@ -36,7 +37,7 @@ from cudalens.graphs.host_values import (
     is_small,
     replaced,
 )
-from cudalens.graphs.liveness import OutputRef, span, storage_id, version_of
+from cudalens.graphs.liveness import OutputRef, dense_parts, span, storage_id, version_of
 from cudalens.graphs.masks import KnownMasks, indices_of
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.undo import MOST_SAVED_BYTES
@@ -489,6 +490,9 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _note_results(self, name: str, args: Any, out: Any, kwargs: Any, here: Place, *, is_allowed: bool) -> None:
         for tensor in _tensors(out):
+            if tensor.is_cuda and tensor.layout is not torch.strided:
+                self._find(Reason.ODD_TENSOR, f"{type(tensor).__name__}, {tensor.layout} of {name}", here)
+        for tensor in chain.from_iterable(map(dense_parts, _tensors(out))):
             if not is_plain(tensor):
                 continue
             key = storage_id(tensor)

@@ -14,7 +14,7 @@ import torch
 
 from cudalens.device.streams import current_stream
 from cudalens.graphs.backend import is_present
-from cudalens.graphs.liveness import OutputRef
+from cudalens.graphs.liveness import OutputRef, dense_parts
 from cudalens.graphs.node import GraphNode
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.warmup import WarmupNode
@@ -45,7 +45,8 @@ class _Marks:
 def mark_step_begin() -> None:
     """Say that a new step begins: from now on each manager's next call may overwrite the outputs of the last step.
 
-    Without it, a function that is called again begins a new step, unless a backward of the last one is still to come.
+    Without it, a function that is called again begins a new step, unless a backward of the last one is still to come or
+    runs.
     """
     with _Marks.lock:
         _Marks.count += 1
@@ -102,10 +103,13 @@ class Steps:
         if self._is_marked or function.id not in self._ran:
             return False
         assert current is not None
-        if not self.is_pending:
+        is_in_backward = torch._C._current_graph_task_id() != -1  # called by a hook, or by a checkpoint that recomputes
+        if not self.is_pending and not is_in_backward:
             return self._begin()
         if current.is_over():  # nothing is left that could call the backward
             return self._begin()
+        if is_in_backward:  # which uses outputs of this step
+            return False
         self._blocked[function.id] += 1
         finding = Finding(Reason.PENDING_BACKWARD, f"of {function.name}", function.place)
         log.note(function, finding)
@@ -186,9 +190,14 @@ def rescue_gradients(current: GraphNode | WarmupNode, owners: Iterable[torch.Ten
     addresses = {ref.address for ref in current.live_refs()} if every else set()
     for owner in every:
         grad = owner.grad if owner is not None else None
-        if owner is not None and grad is not None and grad.untyped_storage().data_ptr() in addresses:
+        parts = dense_parts(grad) if grad is not None else ()
+        if owner is not None and grad is not None and addresses.intersection(map(_address, parts)):
             with torch.no_grad():
                 grad.data = grad.clone()
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 class StreamOrder:

@@ -193,8 +193,10 @@ def _kept_functions(node: ast.AST, *, is_used_up: bool = False) -> Iterator[ast.
                 is_used = child is function or ((is_used_up or name in _USING_UP) and not is_item)
             case ast.For(iter=iterated) | ast.comprehension(iter=iterated):
                 is_used = child is iterated
+            case ast.Assign(targets=targets):  # a, *b = (x * n for n in range(3))
+                is_used = all(isinstance(target, ast.Tuple | ast.List) for target in targets)
             case _:
-                is_used = is_used_up and isinstance(node, ast.keyword | ast.Starred)
+                is_used = isinstance(node, ast.Starred) or (is_used_up and isinstance(node, ast.keyword))
         yield from _kept_functions(child, is_used_up=is_used)
 
 

@@ -228,6 +228,19 @@ def test_names_of_a_cell_are_those_that_python_binds(cuda, cell, names):
     assert all(torch.equal(one, cuda.shell.ev(name)) for one, name in zip(found, names, strict=True))
 
 
+@pytest.mark.parametrize(
+    "cell",
+    ["first, *others = (x * n for n in range(3))", "a = b = 2\nfirst, others = x * a, [*(x * n for n in range(b))]"],
+)
+def test_a_generator_that_a_cell_uses_up_is_not_kept(cuda, cell):
+    assert cuda.run(f"%%cudagraph -v t --repeat 4\n{cell}").success
+    assert counts(cuda["t"])[2:] == [2, 0]
+    found = cuda["first"].clone(), [other.clone() for other in cuda["others"]]
+    assert cuda.run(cell).success
+    assert torch.equal(found[0], cuda["first"])
+    assert all(map(torch.equal, found[1], cuda["others"]))
+
+
 def test_a_function_that_prints_is_found_out_and_prints_every_time(cuda):
     cuda.run("def loud(v):\n    print('noise')\n    return v * 2")
     for _ in range(3):

@@ -260,9 +260,11 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _place_results(self, out: Any, device: Device) -> None:
         """Allocate blocks for new storages among the results."""
         if isinstance(out, torch.Tensor) and not has_own_dispatch((type(out),)):
+            # The parts of a compressed sparse tensor are aliases: moving them to an arena does not move the tensor.
+            in_arena = out.layout in (torch.strided, torch.sparse_coo)
             for tensor in parts_of(out) or (out,):
                 if KEY not in tensor.untyped_storage().__dict__:
-                    self._gpus.place_tensor(tensor, device)
+                    self._gpus.place_tensor(tensor, device, in_arena=in_arena)
         elif isinstance(out, tuple | list):
             for item in out:
                 self._place_results(item, device)

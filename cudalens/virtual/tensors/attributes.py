@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import Any, Final
 
 import torch
 from torch.nn.parameter import is_lazy
-from torch.overrides import has_torch_function_unary
+from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from cudalens.device import call_tracing
 from cudalens.errors import VirtualDeviceError
@@ -22,8 +23,20 @@ from cudalens.virtual.shapes.reading import contents_error, describe
 from cudalens.virtual.shapes.storage import lacks_values
 from cudalens.virtual.tensors import storages
 from cudalens.virtual.tensors.copies import from_data, is_python_data, run_copy, to_device
-from cudalens.virtual.tensors.residency import KEY, Residence, is_pinned, is_sparse, pin, place_of, residence_of
+from cudalens.virtual.tensors.residency import (
+    KEY,
+    PLAIN_TYPES,
+    Residence,
+    is_pinned,
+    is_sparse,
+    pin,
+    place_of,
+    residence_of,
+)
 
+_DEFAULT_FUNCTION: Final[Any] = getattr(torch.Tensor.__torch_function__, "__func__", None)
+#: Methods that torch writes in Python, and that ask the modes and classes themselves.
+_ASKS_MODES: Final = frozenset({"__array__", "__repr__"})
 _HOST_FIRST: Final = "Use Tensor.cpu() to copy the tensor to host memory first."
 _UNSET: Final = object()
 
@@ -35,13 +48,14 @@ def install(patches: Patches, gpus: Gpus) -> None:
     torch.overrides.get_default_nowrap_functions()
     moves = _Moves(gpus)
     for name in ("to", "cuda", "cpu"):
-        patches.set(torch.Tensor, name, _or_lazy(_method(getattr(moves, name), name)))
+        patches.set(torch.Tensor, name, _Method(name, _or_lazy(_method(getattr(moves, name), name))))
     for name in ("type", "type_as", "pin_memory", "is_pinned", "new_tensor", "record_stream"):
-        patches.set(torch.Tensor, name, _method(getattr(moves, name), name))
+        patches.set(torch.Tensor, name, _Method(name, _method(getattr(moves, name), name)))
     for name, make in _PROPERTIES.items():
         patches.set(torch.Tensor, name, make(_original(name)))
     for name, make_method in _METHODS.items():
-        patches.set(torch.Tensor, name, _method(make_method(gpus, _original(name)), name))
+        method = _method(make_method(gpus, _original(name)), name)
+        patches.set(torch.Tensor, name, method if name in _ASKS_MODES else _Method(name, method))
     patches.set(torch.Tensor, "_make_wrapper_subclass", staticmethod(_make_wrapper(gpus)))
 
 
@@ -88,6 +102,60 @@ def _method(bound: Any, name: str) -> Any:
     return method
 
 
+class _Method:
+    """A replaced method of torch.Tensor, which a user's modes and tensor classes see as they see torch's own.
+
+    It equals torch's own method, because a table of functions can be older than the virtual device.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self._function, self._original = function, _original(name)
+        self.__name__, self.__qualname__, self.__doc__ = name, f"Tensor.{name}", function.__doc__
+
+    def __get__(self, tensor: torch.Tensor | None, kind: type | None = None) -> Any:
+        return self if tensor is None else MethodType(self, tensor)
+
+    def __call__(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        """Call the method, or the user's modes and classes that handle it."""
+        if _has_user_handler(tensor):
+            others = (value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor))
+            return handle_torch_function(self, (tensor, *others), tensor, *args, **kwargs)
+        return self._function(tensor, *args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or bool(self._original == (other._original if isinstance(other, _Method) else other))
+
+    def __hash__(self) -> int:
+        return hash(self._original)
+
+    def __reduce__(self) -> Any:
+        return getattr, (torch.Tensor, self.__name__)
+
+
+def _has_user_handler(tensor: torch.Tensor) -> bool:
+    """Whether a user's function mode, or a ``__torch_function__`` of the tensor's class, handles its methods now."""
+    num_modes = torch._C._len_torch_function_stack()
+    if (type(tensor) in PLAIN_TYPES and num_modes < 2) or not has_torch_function_unary(tensor):
+        return False
+    modes = map(torch._C._get_function_stack_at, range(num_modes))
+    if not all(getattr(mode, "is_of_virtual_device", False) for mode in modes):
+        return True
+    own: Any = getattr(type(tensor).__torch_function__, "__func__", None)
+    return own not in (None, _DEFAULT_FUNCTION) and torch._C._is_torch_function_enabled()
+
+
+def _attribute(getter: Callable[[Any], Any], doc: str | None) -> property:
+    """Return an attribute of torch.Tensor, which a user's modes and tensor classes see as they see torch's own."""
+
+    def get(self: torch.Tensor) -> Any:
+        if _has_user_handler(self):
+            return handle_torch_function(attribute.__get__, (self,), self)
+        return getter(self)
+
+    attribute = property(get, doc=doc)
+    return attribute
+
+
 def _or_lazy(method: Callable[..., Any]) -> Callable[..., Any]:
     """Support tensors of lazy modules, which refuse most functions and must keep their type."""
 
@@ -111,7 +179,7 @@ def _device(original: Any) -> property:
         found: torch.device = original.__get__(self)
         return shown_device(found) if is_tracing() else found
 
-    return property(device, doc=original.__doc__)
+    return _attribute(device, original.__doc__)
 
 
 def _is_cuda(original: Any) -> property:
@@ -120,11 +188,11 @@ def _is_cuda(original: Any) -> property:
             return True
         return self.device.type == "cuda" if is_tracing() else bool(original.__get__(self))
 
-    return property(is_cuda, doc=original.__doc__)
+    return _attribute(is_cuda, original.__doc__)
 
 
 def _is_cpu(original: Any) -> property:
-    return property(lambda self: place_of(self) is None and original.__get__(self), doc=original.__doc__)
+    return _attribute(lambda self: place_of(self) is None and original.__get__(self), original.__doc__)
 
 
 _PROPERTIES: Final = {"device": _device, "is_cuda": _is_cuda, "is_cpu": _is_cpu}

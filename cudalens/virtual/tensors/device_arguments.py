@@ -46,7 +46,13 @@ _MADE_ON_HOST: Final = frozenset({torch.tensor, torch.as_tensor, torch.asarray, 
 
 
 class FunctionMode(TorchFunctionMode):
-    """Removes the CUDA device from a call's arguments and passes it to the dispatch mode."""
+    """Removes the CUDA device from a call's arguments and passes it to the dispatch mode.
+
+    Attributes:
+        is_of_virtual_device: Tells it from the modes of a user.
+    """
+
+    is_of_virtual_device = True
 
     def __init__(self, gpus: Gpus) -> None:
         super().__init__()

@@ -28,8 +28,8 @@ KEY: Final = "_cudalens_residence"
 PINNED_KEY: Final = "_cudalens_pinned"
 #: Marks a host tensor that torch created for internal use; it moves to the device of the first operator that uses it.
 ADOPT_KEY: Final = "_cudalens_adopt"
-
-
+#: Classes of tensors that handle no function themselves.
+PLAIN_TYPES: Final = frozenset({torch.Tensor, torch.nn.Parameter})
 _SPARSE: Final = frozenset({torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
 
 
@@ -168,7 +168,11 @@ class Invalidated(Residence):
 def residence_of(tensor: torch.Tensor) -> Residence | None:
     """The residence of a tensor (of a sparse one: of its values); None in host memory, and for a wrapper subclass."""
     try:
-        storage = tensor.untyped_storage()
+        if type(tensor) in PLAIN_TYPES:
+            storage = tensor.untyped_storage()
+        else:  # a class may count or refuse what is called: a lazy module's tensor without a shape does
+            with torch._C.DisableTorchFunctionSubclass():
+                storage = tensor.untyped_storage()
     except (RuntimeError, NotImplementedError):
         # A tensor that torch.func wraps, or a sparse one.
         inside = _inside(tensor)
@@ -176,9 +180,6 @@ def residence_of(tensor: torch.Tensor) -> Residence | None:
             return residence_of(inside)
         parts = parts_of(tensor)
         return residence_of(parts[0]) if parts else None
-    except ValueError:  # a lazy module's tensor without a shape
-        with torch._C.DisableTorchFunctionSubclass():
-            storage = tensor.untyped_storage()
     residence = storage.__dict__.get(KEY)
     return residence if residence is not None and not residence.gpus.is_closed else None
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from cudalens.graphs import GraphManager
 from graph_scenarios.networks import batch, gradients, small
@@ -368,3 +369,45 @@ def an_argument_of_the_result_that_is_not_differentiated_is_computed_by_another_
             first.backward()
             assert other.grad is None, n
         assert (counts(step)[2] > 0) is not depends
+
+
+@scenario
+def a_checkpoint_around_functions_calls_them_again_in_the_backward(m: GraphManager) -> None:
+    """Each is called again before the backward has used the results of the others: no step begins there."""
+    torch.manual_seed(0)
+    layers = [nn.Sequential(nn.Linear(6, 6), nn.Tanh()).cuda() for _ in range(3)]
+    weights = [layer[0].weight for layer in layers]
+
+    def weight_gradients(functions: list[Any], x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        hidden = x.clone().requires_grad_()
+        for function in functions:
+            hidden = checkpoint(function, hidden, use_reentrant=True)
+        for weight in weights:
+            weight.grad = None
+        hidden.sum().backward()
+        return tuple(weight.grad.clone() for weight in weights)
+
+    steps = [m.wrap(layer) for layer in layers]
+    for n in range(8):
+        x = values() * n
+        same(weight_gradients(steps, x), weight_gradients(layers, x))
+    assert all(counts(step)[2] >= 6 for step in steps)
+
+
+@scenario
+def a_hook_of_a_backward_calls_the_function_whose_backward_runs(m: GraphManager) -> None:
+    w = values().requires_grad_()
+    step = m.wrap(lambda x: x * w)
+    found = []
+
+    def call(gradient: torch.Tensor) -> None:
+        found.append(step(values()).detach().clone())
+
+    for n in range(5):
+        x = (values() + n).requires_grad_()
+        x.register_hook(call)
+        w.grad = None
+        step(x).sum().backward()
+        same((x.grad, w.grad), (w.detach(), x.detach()))
+        same(found[-1], (values() * w).detach())
+    assert counts(step)[2] >= 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -283,3 +284,49 @@ def activations_that_are_kept_on_the_host(m: GraphManager) -> None:
     assert set(rows["change"].str.partition(":")[0]) == {"- with torch.autograd.graph.save_on_cpu(pin_memory=True)"}
     first_line = function.__code__.co_firstlineno
     assert first_line + 1 in {int(place.rpartition(":")[2]) for place in rows["place"]}
+
+
+@scenario
+def sparse_results_keep_their_values_while_other_functions_replay(m: GraphManager) -> None:
+    with warnings.catch_warnings():  # torch warns once that compressed layouts are a beta feature
+        warnings.simplefilter("ignore")
+        torch.eye(2).to_sparse_csr()
+    other = m.wrap(lambda x: x.sin() + 1)
+    for layout in (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc):
+        step = m.wrap(lambda x, layout=layout: x.relu().to_sparse(layout=layout))
+        kept = []
+        for n in range(4):
+            x = values(1 + n, -2, 3, -4).view(2, 2)
+            kept.append((step(x), x.relu()))
+            other(other(x))
+            for found, dense in kept:
+                assert found.is_cuda
+                same(found.to_dense(), dense)
+        assert counts(step) == (1, 0, 0, 3)
+        row = m.frame().query("kind == 'skip' and reason == 'ODD_TENSOR'").iloc[-1]
+        assert f"{layout} of " in row["detail"]
+
+
+@scenario
+def sparse_gradients_are_kept_while_other_functions_replay(m: GraphManager) -> None:
+    torch.manual_seed(0)
+    table = nn.Embedding(6, 3, sparse=True).cuda()
+    look_up, other = m.wrap(table), m.wrap(lambda x: x.sin() + 1)
+
+    def train(words: torch.Tensor) -> torch.Tensor:
+        table.weight.grad = None
+        loss = table(words).square().sum()
+        loss.backward()
+        return loss.detach()
+
+    for forward in (lambda words: look_up(words).square().sum().backward(), m.wrap(train)):
+        kept = []
+        for n in range(4):
+            words = torch.tensor([n, 1, 5], device="cuda")
+            table.weight.grad = None
+            forward(words)
+            expected = torch.zeros_like(table.weight).index_add_(0, words, 2 * table.weight.detach()[words])
+            kept.append((table.weight.grad, expected))
+            other(other(values()))
+            for found, dense in kept:
+                same(found.to_dense(), dense)

@@ -1,14 +1,15 @@
-"""Tensors of classes whose ``__torch_dispatch__`` calls operators on the tensors inside, as DTensor does."""
+"""Tensors of classes that handle calls: by ``__torch_dispatch__``, as DTensor does, or ``__torch_function__``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._pytree import tree_map
 
+from cudalens import cudagraph
 from cudalens.graphs import GraphManager
 from graph_scenarios.observed_state import REPLAYS, Expected, Wrap, calls, like_eager
 from graph_scenarios.stage import counts, fails, same, scenario, values
@@ -265,3 +266,31 @@ def a_part_that_is_changed_between_forward_and_backward(m: GraphManager) -> None
         result.sum().backward()
         assert x.grad is not None
         same(x.grad, (values() + n + 1) * 2)
+
+
+class Allowing(torch.Tensor):
+    """A class of tensors that allows some functions, and notes which are called."""
+
+    allowed: ClassVar[tuple[Any, ...]] = (torch.Tensor.mul, torch.Tensor.add)
+    seen: ClassVar[list[str]] = []
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        cls.seen.append(func.__name__)
+        if func not in cls.allowed:
+            raise TypeError(f"{func} is not allowed")
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+@scenario
+def a_class_of_tensors_sees_only_the_calls_of_the_program(m: GraphManager) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.mul(2).add(1)
+
+    for step in (m.wrap(function), cudagraph(function)):
+        for _ in range(3):
+            Allowing.seen.clear()
+            result = step(values().as_subclass(Allowing))
+            assert Allowing.seen == ["mul", "add"]
+            assert type(result) is Allowing
+            same(result.as_subclass(torch.Tensor), values() * 2 + 1)

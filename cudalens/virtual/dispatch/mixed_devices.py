@@ -9,7 +9,7 @@ import torch
 
 from cudalens.virtual.dispatch.plans import Plan, attributes
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.tensors.residency import ADOPT_KEY, KEY, is_sparse, residence_of
+from cudalens.virtual.tensors.residency import ADOPT_KEY, KEY, dense_parts, is_sparse, residence_of
 from cudalens.virtual.timing.machine import Device
 
 
@@ -69,9 +69,10 @@ def adopt_or_raise(
     to_bring: list[torch.Tensor] = []
     on_host = _ON_HOST.get(plan.name, frozenset())
     for name, tensor in _named_tensors(func, args, kwargs):
-        residence = residence_of(tensor)
-        if residence is None and attributes(tensor).pop(ADOPT_KEY, False):
-            adopt(gpus, tensor, device)
+        residence, parts = residence_of(tensor), dense_parts(tensor)
+        if residence is None and parts and all([attributes(part).pop(ADOPT_KEY, False) for part in parts]):
+            for part in parts:
+                adopt(gpus, part, device, in_arena=part is tensor)
         elif residence is None and indexes and name in ("indices", "index"):
             to_bring.append(tensor)
         elif residence is None and ((tensor.dim() == 0 and plan.takes_numbers) or name in on_host):
@@ -113,17 +114,17 @@ def check_out(gpus: Gpus, plan: Plan, kwargs: dict[str, Any], device: Device) ->
         raise RuntimeError(f"Expected out tensor to have device {where}, but got {tensor.device} instead")
 
 
-def adopt(gpus: Gpus, tensor: torch.Tensor, device: Device) -> None:
+def adopt(gpus: Gpus, tensor: torch.Tensor, device: Device, *, in_arena: bool = True) -> None:
     """Move a tensor that torch created for internal use to a device.
 
     The tensor can be a view of another one that only torch's C++ has (as in ``_pad_packed_sequence``). That one cannot
-    be moved to an arena, so that the view must not be, either.
+    be moved to an arena, so that the view must not be, either; nor can the parts of a sparse tensor.
     """
     capture = gpus.machine.current_stream(device).capture if gpus.machine.captures else None
     if capture is not None:
         capture.adopt(tensor)
     is_part = tensor.untyped_storage().nbytes() != tensor.numel() * tensor.element_size()
-    gpus.place_tensor(tensor, device, in_arena=not is_part)
+    gpus.place_tensor(tensor, device, in_arena=in_arena and not is_part)
 
 
 def _named_tensors(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:

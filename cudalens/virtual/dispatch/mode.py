@@ -36,6 +36,7 @@ from cudalens.virtual.tensors.copies import check_capture, run_copy
 from cudalens.virtual.tensors.device_arguments import user_code
 from cudalens.virtual.tensors.residency import (
     KEY,
+    dense_parts,
     is_any_resident,
     is_pinned,
     is_sparse,
@@ -286,10 +287,11 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out = self._on_host(func, args, {**kwargs, "pin_memory": None} if pinned else kwargs)
         if pinned:
             pin(out)
-        is_strided = isinstance(out, torch.Tensor) and out.layout is torch.strided
-        if is_strided and not self._target.is_factory and is_call_on_device():
+        stored = dense_parts(out) if isinstance(out, torch.Tensor) else ()
+        if stored and not self._target.is_factory and is_call_on_device():
             # Created by torch's C++ for a tensor that it takes for a CPU tensor; the first operator decides its device.
-            mark(out)
+            for part in stored:
+                mark(part)
             self._target.has_internal = not self._target.is_named
         return out
 

@@ -225,6 +225,11 @@ def parts_of(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return stored_parts(tensor)
 
 
+def dense_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return the dense tensors that store a tensor: itself, or the parts of a sparse one; none for another layout."""
+    return (tensor,) if tensor.layout is torch.strided else parts_of(tensor)
+
+
 def _inside(tensor: torch.Tensor) -> torch.Tensor | None:
     functorch = torch._C._functorch
     return functorch.get_unwrapped(tensor) if functorch.is_functorch_wrapped_tensor(tensor) else None

@@ -165,3 +165,12 @@ def test_sparse_tensors_stay_when_the_device_ends():
     active().disable()
     assert kept.device.type == "cpu"
     assert torch.equal(kept.to_dense(), dense_matrix())
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_the_product_of_two_sparse_matrices(layout):
+    """For compressed rows, torch's C++ makes the tensor to which it adds the product."""
+    matrix = sparse_matrix(layout)
+    found = torch.sparse.mm(matrix, matrix.to_dense().t().contiguous().to_sparse(layout=layout))
+    assert (found.device, found.layout) == (CUDA, layout)
+    torch.testing.assert_close(found.to_dense().cpu(), dense_matrix() @ dense_matrix().t())

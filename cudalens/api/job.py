@@ -437,7 +437,7 @@ def _on_gpu(frame: pd.DataFrame, gpu: int, wanted: int) -> pd.DataFrame:
     """Return a frame in which the rows of one GPU are those of another one."""
     if gpu == wanted:
         return frame
-    return frame.assign(device=frame["device"].where(frame["device"] != gpu, wanted))
+    return frame.assign(device=frame["device"].mask(frame["device"].eq(gpu).fillna(False), wanted))
 
 
 class _JobTraces:

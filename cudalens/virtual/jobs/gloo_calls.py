@@ -41,7 +41,7 @@ def adapt_arguments(name: str, args: tuple[Any, ...], line: str, *, combines: bo
     if refused is not None and combines:
         raise VirtualDeviceError(_REDUCED.format(name=name, dtype=refused, line=line))
     if refused is not None:
-        args = tuple(_map_tensors(one, _as_bytes) for one in args)
+        args = tuple(map_tensors(one, _as_bytes) for one in args)
     if name in _FLAT:
         output, given, *others = args
         if output.shape[1:] != given.shape[1:] or not given.dim():
@@ -53,9 +53,10 @@ def _as_bytes(tensor: Tensor) -> Tensor:
     return tensor.view(torch.uint8) if is_unknown_dtype(tensor.dtype) else tensor
 
 
-def _map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Return an argument of an operator, a tensor or lists of them, with other tensors."""
     if isinstance(value, list | tuple):
-        return type(value)(_map_tensors(one, change) for one in value)
+        return type(value)(map_tensors(one, change) for one in value)
     return change(value) if isinstance(value, Tensor) else value
 
 

@@ -8,7 +8,8 @@ from itertools import zip_longest
 from typing import Final
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.jobs.communicator import PAIRS, ROOTED, Collective
+from cudalens.virtual.jobs.communicator import Collective
+from cudalens.virtual.jobs.operators import PAIRS, ROOTED
 
 #: So many ranks are listed in an error.
 _SHOWN: Final = 6

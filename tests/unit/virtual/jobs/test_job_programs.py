@@ -328,6 +328,19 @@ def test_memory_that_another_thread_allocates_does_not_delay_the_program():
     assert with_loader.step_ns == without.step_ns
 
 
+@pytest.mark.parametrize("values", [False, True])
+def test_processes_that_load_batches_end_as_without_a_job(values):
+    def train():
+        begin()
+        data = torch.utils.data.TensorDataset(torch.arange(12.0).reshape(6, 2))
+        loader = torch.utils.data.DataLoader(data, batch_size=2, num_workers=2, pin_memory=True)
+        return [batch.cuda(non_blocking=True).cpu() for (batch,) in loader]
+
+    job = cudalens.virtual.job(train, "h100x2", values=values)
+    if values:
+        assert torch.equal(torch.cat(job.results[1]), torch.arange(12.0).reshape(6, 2))
+
+
 def spawns():
     torch.multiprocessing.spawn(begin, nprocs=2)
 

@@ -210,7 +210,11 @@ def job(
 
     def run(rank: int) -> RankRun:
         records[rank] = RankRecord(cluster, rank, mailbox=mailbox, defaults=defaults)
-        return records[rank].run(function)
+        try:
+            return records[rank].run(function)
+        except BaseException as error:
+            error.add_note(f"In rank {rank} of the job.")
+            raise
 
     with quick_collections():
         runs, program_of, note = run_distinct_ranks(cluster, run, run_ranks)

@@ -84,9 +84,8 @@ def check_sizes(operator: str, sent: Tensor, received: Tensor, size: int) -> Non
             raise TypeError("input tensor must be the same type as the output tensor.")
         if sent.numel() != received.numel() * size:
             raise ValueError("input tensor must be the same size as output size times world size")
-    elif operator == "alltoall_base":
-        if not has_one_dtype or sent.numel() != received.numel():
-            raise RuntimeError("Tensors are not equal in size or data type")
+    elif operator == "alltoall_base" and (not has_one_dtype or sent.numel() != received.numel()):
+        raise RuntimeError("Tensors are not equal in size or data type")
 
 
 def check_splits(splits: Sequence[int], tensor: Tensor, size: int) -> None:

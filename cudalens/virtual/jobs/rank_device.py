@@ -490,17 +490,16 @@ def rank_environment(cluster: Cluster, rank: int, port: int = 29500) -> Iterator
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": port,
     }
-    before = {name: os.environ.get(name) for name in (*wanted, "CUDA_VISIBLE_DEVICES")}
+    before = dict(os.environ)
     os.environ.update({name: str(value) for name, value in wanted.items()})
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+    show_error = sys.excepthook
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        sys.excepthook = show_error  # that of init_process_group names the rank before each line
+        os.environ.clear()
+        os.environ.update(before)  # also without what the program has set, which another rank would read
         gc.collect()  # modules of DistributedDataParallel must end before their group
         if dist.is_initialized():
             dist.destroy_process_group()

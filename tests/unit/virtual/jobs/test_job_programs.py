@@ -328,6 +328,18 @@ def test_memory_that_another_thread_allocates_does_not_delay_the_program():
     assert with_loader.step_ns == without.step_ns
 
 
+def test_a_rank_does_not_read_what_another_one_has_set():
+    read = []
+
+    def sets():
+        begin()
+        read.append(os.environ.setdefault("FOLDER", f"folder_{dist.get_rank()}"))
+
+    cudalens.virtual.job(sets, "h100x2", run_ranks="all")
+    assert read == ["folder_0", "folder_1"]
+    assert "FOLDER" not in os.environ
+
+
 @pytest.mark.parametrize("values", [False, True])
 def test_processes_that_load_batches_end_as_without_a_job(values):
     def train():

@@ -15,7 +15,7 @@ from torch import Tensor
 from cudalens.device.stacks import file_label
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.jobs import gloo_calls
-from cudalens.virtual.jobs.nccl_rules import check_sizes, check_splits, check_tensors
+from cudalens.virtual.jobs.nccl_rules import check_own_output, check_sizes, check_splits, check_tensors
 from cudalens.virtual.jobs.operators import OPERATORS, PAIRS, REDUCING
 from cudalens.virtual.shapes.storage import forget, tensors_among
 from cudalens.virtual.timing.interfaces import Work
@@ -223,6 +223,8 @@ class Communicator:
             return out
         given, combines = args, operator is not None and operator.kind in REDUCING
         args = gloo_calls.adapt_arguments(_name_of(func), args, program_line(), combines=combines)
+        if _name_of(func) == "allgather" and len({one.numel() for one in tensors_among(args[0])}) > 1:
+            return given[0], gloo_calls.gather_uneven(func, args, kwargs)
         if func.namespace != "_c10d_functional":
             out = self._write_results(func, args, kwargs) if combines else func(*args, **kwargs)
             return (given[0], *out[1:]) if isinstance(out, list | tuple) else out
@@ -353,6 +355,8 @@ class Communicator:
             check_tensors(name, sent, received, reduction)
             if len(sent) == len(received) == 1 and not in_splits and not out_splits:
                 check_sizes(name, sent[0], received[0], len(ranks))
+            if name == "allgather":
+                check_own_output(sent[0], received, ranks.index(self.rank))
             if name in ("all_to_all_single", "alltoall_base"):
                 check_splits(in_splits, sent[0], len(ranks))
                 if name == "alltoall_base":  # the other makes its output

@@ -60,6 +60,20 @@ def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     return change(value) if isinstance(value, Tensor) else value
 
 
+def gather_uneven(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Gather tensors of different sizes, filled up to the size of the largest one; returns the work that has ended."""
+    (outputs,), (given,), *others = args
+    size = max(one.numel() for one in outputs)
+    filled = given.new_zeros(size)
+    filled[: given.numel()] = given.flatten()
+    gathered = [torch.empty_like(filled) for _ in outputs]
+    _, work = func([gathered], [filled], *others, **kwargs)
+    torch.distributed.Work.unbox(work).wait()
+    for output, whole in zip(outputs, gathered, strict=True):
+        output.copy_(whole[: output.numel()].view(output.shape))
+    return work
+
+
 def divide(tensors: Iterable[Tensor], size: int) -> None:
     """Divide sums by the number of ranks, as NCCL does: integers towards zero."""
     for tensor in tensors:

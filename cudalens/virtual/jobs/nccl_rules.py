@@ -88,6 +88,22 @@ def check_sizes(operator: str, sent: Tensor, received: Tensor, size: int) -> Non
         raise RuntimeError("Tensors are not equal in size or data type")
 
 
+def check_own_output(sent: Tensor, received: Sequence[Tensor], position: int) -> None:
+    """Check the list of an all_gather of tensors of different sizes: NCCL sends each from its rank to the others.
+
+    Args:
+        sent: The tensor that the rank gives.
+        received: The tensors that it gets.
+        position: The rank in the group.
+
+    Raises:
+        ValueError: What the rank gets from itself has another size.
+    """
+    has_sizes = len({one.numel() for one in received}) > 1
+    if has_sizes and received[position].numel() != sent.numel():
+        raise ValueError("Tensor input and output of _broadcast_oop must have the same number of elements ")
+
+
 def check_splits(splits: Sequence[int], tensor: Tensor, size: int) -> None:
     """Check the parts into which an all_to_all divides the first dimension of a tensor.
 

@@ -73,6 +73,10 @@ def exchange_with_three():
     dist.all_to_all_single(torch.empty_like(x), x, [2, 1, 1], [2, 1, 1])
 
 
+def gather_other_sizes_than_given():
+    dist.all_gather([torch.empty(3, device="cuda"), torch.empty(5, device="cuda")], torch.ones(4, device="cuda"))
+
+
 @pytest.mark.parametrize("values", [False, True])
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
@@ -90,6 +94,7 @@ def exchange_with_three():
         (exchange_other_sizes, RuntimeError, "Tensors are not equal in size or data type"),
         (exchange_more_than_there_is, RuntimeError, "Split sizes doesn't match total dim 0 size"),
         (exchange_more_by_a_function, RuntimeError, "Split sizes doesn't match total dim 0 size"),
+        (gather_other_sizes_than_given, ValueError, "must have the same number of elements"),
         (exchange_with_three, RuntimeError, "Number of tensor splits not equal to group size"),
     ],
 )
@@ -154,6 +159,15 @@ def test_all_gather_fills_an_output_of_any_shape(sizes):
         return out.view(-1)
 
     assert results_of(gather) == [0.0] * 6 + [1.0] * 6
+
+
+def test_all_gather_of_tensors_of_different_sizes():
+    def gather(rank):
+        out = [torch.empty(size, device="cuda") for size in ((2,), (1, 3))]
+        dist.all_gather(out, torch.full((2,) if rank == 0 else (1, 3), float(rank), device="cuda"))
+        return torch.cat([one.flatten() for one in out])
+
+    assert results_of(gather) == [0.0, 0.0, 1.0, 1.0, 1.0]
 
 
 def test_all_gather_of_scalars():

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.ranks.job import Reduction, reduce_rank
+from cudalens.analysis.ranks.job import RankAnalysis, Reduction, reduce_rank
 from cudalens.api.rank_processes import RankProcesses
 from cudalens.api.rank_record import RankRecord, import_modules
 from cudalens.errors import VirtualDeviceError
@@ -84,6 +84,11 @@ class Job(Ranks):
         A step lasts from the end of the GPU's work of the step before to the end of its own.
         """
         return self.parts.join()
+
+    @cached_property
+    def analysis(self) -> RankAnalysis:
+        """What the ranks have to do with each other; as `Ranks.analysis`."""
+        return RankAnalysis(self, self.step_ns if self.num_steps else None)
 
     @cached_property
     def facts(self) -> SimulatedFacts:

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.ranks.job import Reduction, reduce_rank
+from cudalens.analysis.ranks.job import RankAnalysis, Reduction, reduce_rank
 from cudalens.api.rank_processes import RankProcesses
 from cudalens.api.rank_record import RankRecord, import_modules
 from cudalens.errors import VirtualDeviceError
@@ -84,6 +84,11 @@ class Job(Ranks):
         A step lasts from the end of the GPU's work of the step before to the end of its own.
         """
         return self.parts.join()
+
+    @cached_property
+    def analysis(self) -> RankAnalysis:
+        """What the ranks have to do with each other; as `Ranks.analysis`."""
+        return RankAnalysis(self, self.step_ns if self.num_steps else None)
 
     @cached_property
     def facts(self) -> SimulatedFacts:
@@ -210,7 +215,11 @@ def job(
 
     def run(rank: int) -> RankRun:
         records[rank] = RankRecord(cluster, rank, mailbox=mailbox, defaults=defaults)
-        return records[rank].run(function)
+        try:
+            return records[rank].run(function)
+        except BaseException as error:
+            error.add_note(f"In rank {rank} of the job.")
+            raise
 
     with quick_collections():
         runs, program_of, note = run_distinct_ranks(cluster, run, run_ranks)
@@ -437,7 +446,7 @@ def _on_gpu(frame: pd.DataFrame, gpu: int, wanted: int) -> pd.DataFrame:
     """Return a frame in which the rows of one GPU are those of another one."""
     if gpu == wanted:
         return frame
-    return frame.assign(device=frame["device"].where(frame["device"] != gpu, wanted))
+    return frame.assign(device=frame["device"].mask(frame["device"].eq(gpu).fillna(False), wanted))
 
 
 class _JobTraces:

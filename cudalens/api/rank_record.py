@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
 
@@ -121,9 +121,15 @@ class RankRecord:
         Raises:
             VirtualDeviceError: It ended with another code than 0.
         """
-        leave = os._exit
+        leave, process = os._exit, os.getpid()
+
+        def end(code: int) -> NoReturn:
+            if os.getpid() != process:  # one that the program has forked, such as a worker of a DataLoader
+                leave(code)
+            sys.exit(code)
+
         if not self._device.values:  # this process is that of the caller
-            os._exit = sys.exit  # type: ignore[assignment]
+            os._exit = end  # type: ignore[assignment]
         try:
             function()
         except SystemExit as ended:

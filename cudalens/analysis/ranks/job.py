@@ -29,10 +29,12 @@ class RankAnalysis:
 
     Attributes:
         ranks: The job.
+        step_ns: Time of a step if it is known, as that of a simulated job is; None: that of all recorded work, divided
+            by the number of steps.
     """
 
-    def __init__(self, ranks: Ranks) -> None:
-        self.ranks = ranks
+    def __init__(self, ranks: Ranks, step_ns: float | None = None) -> None:
+        self.ranks, self.step_ns = ranks, step_ns
 
     @cached_property
     def _matched(self) -> pd.DataFrame:
@@ -68,7 +70,7 @@ class RankAnalysis:
         frames, work = self.ranks.frames, self.ranks.frames["work"]
         if "slowed_ns" not in work:  # read from a store that an earlier version wrote
             work = work.assign(slowed_ns=0)
-        return stragglers.stragglers(self.graph, work, self.collectives, frames["summary"])
+        return stragglers.stragglers(self.graph, work, self.collectives, frames["summary"], self.step_ns)
 
     @cached_property
     def changes(self) -> pd.DataFrame:

@@ -124,7 +124,9 @@ class Stragglers:
         return f"the job loses {units.duration(loss_ns)} of {units.duration(self.step_ns)}{a_step}"
 
 
-def stragglers(graph: Graph, work: pd.DataFrame, waits: pd.DataFrame, summary: pd.DataFrame) -> Stragglers:
+def stragglers(
+    graph: Graph, work: pd.DataFrame, waits: pd.DataFrame, summary: pd.DataFrame, step_ns: float | None = None
+) -> Stragglers:
     """Replay the job with the times of peers for each rank and stage.
 
     Args:
@@ -132,6 +134,7 @@ def stragglers(graph: Graph, work: pd.DataFrame, waits: pd.DataFrame, summary: p
         work: ``work`` of `Ranks.frames`.
         waits: As of `with_waits`.
         summary: ``summary`` of `Ranks.frames`.
+        step_ns: Time of a step if it is known; None: that of the replay, divided by the number of steps.
     """
     ranks = np.unique(integers(summary["rank"]))
     role = roles(waits, ranks)
@@ -144,7 +147,7 @@ def stragglers(graph: Graph, work: pd.DataFrame, waits: pd.DataFrame, summary: p
             pd.DataFrame({"process_group": pd.Series(dtype="str"), "kind": pd.Series(dtype="str"), "loss_ns": 0.0}),
             is_consistent=graph.is_consistent,
         )
-    return _Comparison(graph, work, waits, summary, ranks, role).result()
+    return _Comparison(graph, work, waits, summary, ranks, role).result(step_ns)
 
 
 class _Comparison:
@@ -166,7 +169,7 @@ class _Comparison:
         np.add.at(self.slowed, (self.index, self.step), work["slowed_ns"].to_numpy(np.float64))
         self.excess: Floats = (self.work["work_ns"] - self.work["peers_ns"]).fillna(0.0).to_numpy(np.float64)
 
-    def result(self) -> Stragglers:
+    def result(self, known_step_ns: float | None) -> Stragglers:
         n = len(self.ranks)
         each = [self._saved(self.index == i, self.excess) for i in range(n)]
         stages = self._stages()
@@ -180,7 +183,7 @@ class _Comparison:
         loss[slowest] = (whole - relieved) / self.num_steps
         excess = np.bincount(self.index, self.excess, n) / self.num_steps
         by_rank = pd.DataFrame({"rank": self.ranks, "role": self.role, "loss_ns": loss[:n], "excess_ns": excess})
-        step_ns = whole / self.num_steps
+        step_ns = known_step_ns or whole / self.num_steps
         found = [self._straggler(i, loss[i], step_ns) for i in self._suspects(loss[:n], excess, step_ns)]
         by_stage = pd.DataFrame(
             {

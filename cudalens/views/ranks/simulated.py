@@ -72,8 +72,9 @@ def simulated_section(ranks: Ranks, facts: SimulatedFacts, *, has_pictures: bool
         rows.append(("losses", "against the same job without the slow part; the tables compare ranks with each other"))
     else:
         rows.append(("from traces", shown.verdict))
-    if len(facts.losses) > _IN_VERDICT:
-        rows.append(("slow parts", "; ".join(map(_loss_text, facts.losses[:_SHOWN_LOSSES]))))
+    losses = _loss_texts(facts)
+    if len(losses) > _IN_VERDICT:
+        rows.append(("slow parts", "; ".join(losses[:_SHOWN_LOSSES])))
     if facts.note:
         rows.append(("copies", facts.note))
     rows += [("values", note) for note in facts.unknown.notes()]
@@ -94,20 +95,23 @@ def simulated_verdict(ranks: Ranks, facts: SimulatedFacts) -> str:
     found = ranks.analysis.stragglers.found[:1]
     slow = "".join(f"; rank {one.rank} is slow: the job loses {units.duration(one.loss_ns)} of it" for one in found)
     if facts.losses:
-        slow = "".join(f"; {_loss_text(one)}" for one in facts.losses[:_IN_VERDICT])
+        slow = "".join(f"; {text}" for text in _loss_texts(facts)[:_IN_VERDICT])
     step = _with_band(facts.step_ns, facts.step_high_ns)
     return f"{what} {step} on {units.plural(len(ranks), 'GPU')}{waits}{slow}; {fits}"
 
 
-def _loss_text(loss: tuple[str, int | None, float, int]) -> str:
-    """What a planted slow part is, and what a step loses by it."""
-    what, where, amount, loss_ns = loss
-    texts = {
-        _SLOW_GPU: f"rank {where} is {amount:g} times slower",
-        _SLOW_LINK: f"the links of node {where} are {amount:g} times slower",
-    }
-    cause = texts.get(what, f"the times of kernels vary by {amount * 100:g} %")
-    return f"{cause}: the job loses {units.duration(max(loss_ns, 0))} a step"
+def _loss_texts(facts: SimulatedFacts) -> list[str]:
+    """What the planted slow parts are, and what a step, or a program without steps, loses by each of them."""
+    found = []
+    for what, where, amount, loss_ns in facts.losses:
+        texts = {
+            _SLOW_GPU: f"rank {where} is {amount:g} times slower",
+            _SLOW_LINK: f"the links of node {where} are {amount:g} times slower",
+        }
+        cause = texts.get(what, f"the times of kernels vary by {amount * 100:g} %")
+        loss = units.duration(max(loss_ns, 0)) + (" a step" if facts.num_steps else "")
+        found.append(f"{cause}: the job loses {loss}")
+    return found
 
 
 def exposed_share(ranks: Ranks) -> float | None:

@@ -15,7 +15,8 @@ from torch import Tensor
 from cudalens.device.stacks import file_label
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.jobs import gloo_calls
-from cudalens.virtual.jobs.nccl_rules import check_sizes, check_tensors
+from cudalens.virtual.jobs.nccl_rules import check_own_output, check_sizes, check_splits, check_tensors
+from cudalens.virtual.jobs.operators import OPERATORS, PAIRS, REDUCING
 from cudalens.virtual.shapes.storage import forget, tensors_among
 from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.streams import CudaEvent, Stream
@@ -25,38 +26,6 @@ if TYPE_CHECKING:
     from cudalens.virtual.gpus import Gpus
     from cudalens.virtual.jobs.topology import Cluster
     from cudalens.virtual.timing.machine import Device
-
-#: The collective of each operator of the namespaces c10d and _c10d_functional, without trailing underscores.
-KINDS: Final = {
-    "_allgather_base": "all_gather",
-    "_reduce_scatter_base": "reduce_scatter",
-    "all_gather_into_tensor": "all_gather",
-    "all_gather_into_tensor_coalesced": "all_gather",
-    "all_gather_into_tensor_out": "all_gather",
-    "all_reduce": "all_reduce",
-    "all_reduce_coalesced": "all_reduce",
-    "all_to_all_single": "all_to_all",
-    "allgather": "all_gather",
-    "allgather_coalesced": "all_gather",
-    "allgather_into_tensor_coalesced": "all_gather",
-    "allreduce": "all_reduce",
-    "allreduce_coalesced": "all_reduce",
-    "alltoall": "all_to_all",
-    "alltoall_base": "all_to_all",
-    "broadcast": "broadcast",
-    "gather": "gather",
-    "irecv": "recv",
-    "isend": "send",
-    "recv": "recv",
-    "recv_any_source": "recv",
-    "reduce": "reduce",
-    "reduce_scatter": "reduce_scatter",
-    "reduce_scatter_tensor": "reduce_scatter",
-    "reduce_scatter_tensor_coalesced": "reduce_scatter",
-    "reduce_scatter_tensor_out": "reduce_scatter",
-    "scatter": "scatter",
-    "send": "send",
-}
 
 #: NCCL's kernel of each collective, and torch's name of it in traces.
 _KERNELS: Final = {
@@ -72,13 +41,6 @@ _KERNELS: Final = {
     "send": ("ncclDevKernel_SendRecv", "send"),
 }
 
-#: Kinds between two ranks.
-PAIRS: Final = ("send", "recv")
-#: Kinds with a root.
-ROOTED: Final = ("broadcast", "gather", "reduce", "scatter")
-
-#: Kinds that combine elements.
-REDUCING: Final = ("all_reduce", "reduce", "reduce_scatter")
 #: Backends without tensors of the host.
 _DEVICE_ONLY: Final = ("nccl", "cuda:nccl")
 
@@ -210,10 +172,9 @@ class Communicator:
         if name == "wait_tensor":
             self._wait(device, args[0])
             return True
-        kind = KINDS.get(name)
-        if kind is None:
+        if name not in OPERATORS:
             return True  # `barrier` launches its kernel; the others have none
-        collective, self._announced = self._announced or self._describe(func, kind, args), None
+        collective, self._announced = self._announced or self._describe(func, args), None
         if func.namespace == "_c10d_functional":
             self._start_beside(device, collective, tensors_among(out if isinstance(out, list | tuple) else (out,)))
         elif name == "allreduce" and not self.is_called:
@@ -251,22 +212,21 @@ class Communicator:
 
         A mean is computed as a sum and a division, after the sum is complete: this waits for the other ranks.
         """
-        kind = KINDS.get(_name_of(func))
-        if self._report is not None and kind is not None:
-            self._announced = self._describe(func, kind, args)
+        operator = OPERATORS.get(_name_of(func))
+        if self._report is not None and operator is not None:
+            self._announced = self._describe(func, args)
             self._report("starts", self._announced)
         if self._report is not None and _name_of(func) == "wait_tensor":
             self._report("waits", None)
             out = func(*args, **kwargs)
             self._report("resumes", None)
             return out
-        given, combines = args, kind in REDUCING
+        given, combines = args, operator is not None and operator.kind in REDUCING
         args = gloo_calls.adapt_arguments(_name_of(func), args, program_line(), combines=combines)
+        if _name_of(func) == "allgather" and len({one.numel() for one in tensors_among(args[0])}) > 1:
+            return given[0], gloo_calls.gather_uneven(func, args, kwargs)
         if func.namespace != "_c10d_functional":
-            out = func(*args, **kwargs)
-            if self.divides and any(argument.name == "reduce_op" for argument in func._schema.arguments):
-                torch.distributed.Work.unbox(out[-1] if isinstance(out, list | tuple) else out).wait()
-                self._divide(func, args, args[0])
+            out = self._write_results(func, args, kwargs) if combines else func(*args, **kwargs)
             return (given[0], *out[1:]) if isinstance(out, list | tuple) else out
         if combines:
             return self._combine(func, args, kwargs)
@@ -274,6 +234,25 @@ class Communicator:
         dtype = next((tensor.dtype for tensor in tensors_among(given)), None)
         if dtype is not None and gloo_calls.is_unknown_dtype(dtype) and isinstance(out, Tensor):
             return out.view(dtype)
+        return out
+
+    def _write_results(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Compute an operator that combines elements and writes them to its first argument.
+
+        gloo also writes to the tensors of ranks that are not the root of a reduce, and writes some results again at
+        each wait: these are then other tensors than those of the program.
+        """
+        collective = self._announced
+        is_elsewhere = collective is not None and collective.kind == "reduce" and collective.peer != self.rank
+        if not is_elsewhere and not self.divides:
+            return func(*args, **kwargs)
+        apart = gloo_calls.map_tensors(args[0], torch.clone)
+        out = func(apart, *args[1:], **kwargs)
+        if not is_elsewhere:
+            torch.distributed.Work.unbox(out[-1] if isinstance(out, list | tuple) else out).wait()
+            self._divide(func, args, apart)
+            for tensor, result in zip(tensors_among([args[0]]), tensors_among([apart]), strict=True):
+                tensor.copy_(result)
         return out
 
     def _combine(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -303,7 +282,7 @@ class Communicator:
         """
         given = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)}
         is_of_program = self.is_called or func.namespace == "_c10d_functional"
-        if is_of_program and _name_of(func) in KINDS and self.backends.get(_group_name(given)) in _DEVICE_ONLY:
+        if is_of_program and _name_of(func) in OPERATORS and self.backends.get(_group_name(given)) in _DEVICE_ONLY:
             raise RuntimeError("No backend type associated with device type cpu")
         out = func(*args, **kwargs)
         if self._gpus.shapes is not None and self._cluster.num_gpus > 1:
@@ -349,7 +328,9 @@ class Communicator:
         placed = stream.launch(work)
         self.log[placed.correlation_id] = collective
 
-    def _describe(self, func: Any, kind: str, args: tuple[Any, ...]) -> Collective:
+    def _describe(self, func: Any, args: tuple[Any, ...]) -> Collective:
+        name = _name_of(func)
+        kind = OPERATORS[name].kind
         given = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)}
         role, ranks = self._group(_group_name(given))
         taken = next((given[name] for name in _INPUTS if name in given), args[0])
@@ -359,10 +340,10 @@ class Communicator:
         elements = [sum(one.numel() for one in side) for side in (sent, received)]
         if func.namespace == "_c10d_functional":
             elements[1] = _num_returned(kind, sent, given, len(ranks))
-        in_splits, out_splits = (tuple(map(int, given.get(name) or ())) for name in _SPLITS)
-        if _name_of(func) == "alltoall":  # lists of tensors, one for each rank
+        in_splits, out_splits = (tuple(map(int, given.get(splits) or ())) for splits in _SPLITS)
+        if name == "alltoall":  # lists of tensors, one for each rank
             in_splits, out_splits = (tuple(one.numel() for one in side) for side in (sent, received))
-        peer = next((given[name] for name in ("dst", "src", "root_rank") if name in given), None)
+        peer = next((given[root] for root in ("dst", "src", "root_rank") if root in given), None)
         if peer is not None:
             if not 0 <= int(peer) < len(ranks):
                 raise VirtualDeviceError(_ROOT.format(kind=kind, line=program_line(), root=int(peer), size=len(ranks)))
@@ -371,9 +352,15 @@ class Communicator:
             raise VirtualDeviceError(_ANY_SOURCE.format(line=program_line()))
         reduction = self._reduction(given.get("reduce_op"))
         if self.backends.get(_group_name(given)) != "gloo":
-            check_tensors(_name_of(func), sent, received, reduction)
-            if len(sent) == len(received) == 1 and not any(given.get(name) for name in _SPLITS):
-                check_sizes(_name_of(func), sent[0], received[0], len(ranks))
+            check_tensors(name, sent, received, reduction)
+            if len(sent) == len(received) == 1 and not in_splits and not out_splits:
+                check_sizes(name, sent[0], received[0], len(ranks))
+            if name == "allgather":
+                check_own_output(sent[0], received, ranks.index(self.rank))
+            if name in ("all_to_all_single", "alltoall_base"):
+                check_splits(in_splits, sent[0], len(ranks))
+                if name == "alltoall_base":  # the other makes its output
+                    check_splits(out_splits, received[0], len(ranks))
         return Collective(
             kind,
             role,

@@ -17,7 +17,7 @@ from cudalens.virtual.patching import Patches, when_imported
 _MISSING: Final = (
     "rank {rank} needs an object of rank {source} ({name}), which has not run: without values the ranks of a job run "
     "one after the other, in order of rank. Let every rank compute the object itself. For stages of a pipeline, pass "
-    "input_args and output_args to PipelineStage."
+    "input_args and output_args to PipelineStage: tensors that require gradients, but for the input of the first stage."
 )
 _COLLECTIVE: Final = (
     "{name} needs objects of all ranks: without values the ranks of a job run one after the other. Let every rank "

@@ -41,7 +41,7 @@ def adapt_arguments(name: str, args: tuple[Any, ...], line: str, *, combines: bo
     if refused is not None and combines:
         raise VirtualDeviceError(_REDUCED.format(name=name, dtype=refused, line=line))
     if refused is not None:
-        args = tuple(_map_tensors(one, _as_bytes) for one in args)
+        args = tuple(map_tensors(one, _as_bytes) for one in args)
     if name in _FLAT:
         output, given, *others = args
         if output.shape[1:] != given.shape[1:] or not given.dim():
@@ -53,10 +53,25 @@ def _as_bytes(tensor: Tensor) -> Tensor:
     return tensor.view(torch.uint8) if is_unknown_dtype(tensor.dtype) else tensor
 
 
-def _map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Return an argument of an operator, a tensor or lists of them, with other tensors."""
     if isinstance(value, list | tuple):
-        return type(value)(_map_tensors(one, change) for one in value)
+        return type(value)(map_tensors(one, change) for one in value)
     return change(value) if isinstance(value, Tensor) else value
+
+
+def gather_uneven(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Gather tensors of different sizes, filled up to the size of the largest one; returns the work that has ended."""
+    (outputs,), (given,), *others = args
+    size = max(one.numel() for one in outputs)
+    filled = given.new_zeros(size)
+    filled[: given.numel()] = given.flatten()
+    gathered = [torch.empty_like(filled) for _ in outputs]
+    _, work = func([gathered], [filled], *others, **kwargs)
+    torch.distributed.Work.unbox(work).wait()
+    for output, whole in zip(outputs, gathered, strict=True):
+        output.copy_(whole[: output.numel()].view(output.shape))
+    return work
 
 
 def divide(tensors: Iterable[Tensor], size: int) -> None:

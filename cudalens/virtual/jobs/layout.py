@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
-from cudalens.virtual.jobs.communicator import PAIRS, ROOTED, Collective
+from cudalens.virtual.jobs.communicator import Collective
+from cudalens.virtual.jobs.operators import PAIRS, ROOTED
 
 #: The ranks of a process group.
 Members = tuple[int, ...]

@@ -8,7 +8,8 @@ from itertools import zip_longest
 from typing import Final
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.jobs.communicator import PAIRS, ROOTED, Collective
+from cudalens.virtual.jobs.communicator import Collective
+from cudalens.virtual.jobs.operators import PAIRS, ROOTED
 
 #: So many ranks are listed in an error.
 _SHOWN: Final = 6
@@ -221,7 +222,17 @@ def _text(collective: Collective) -> str:
     elements = max(collective.in_elements, collective.out_elements)
     reduction = f", {collective.reduction}" if collective.reduction else ""
     root = f", root {collective.peer}" if collective.kind in ROOTED else ""
-    return f"{_name(collective)}({elements:,} x {collective.dtype}{reduction}{root})"
+    return f"{_name(collective)}({elements:,} x {collective.dtype}{reduction}{root}{_splits_text(collective)})"
+
+
+def _splits_text(collective: Collective) -> str:
+    """The parts that a rank sends and gets, of few ranks: of rows of a tensor, or of lists of tensors."""
+    if not 0 < len(collective.in_splits or collective.out_splits) <= _SHOWN:
+        return ""
+    sent, got = (
+        ", ".join(map(str, splits)) or "equal parts" for splits in (collective.in_splits, collective.out_splits)
+    )
+    return f", sends {sent}, gets {got}"
 
 
 def _ranks(ranks: tuple[int, ...]) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from cudalens.virtual.jobs.operators import OPERATORS
 from cudalens.virtual.torch_cuda.comm import suggested_format
 
 _SPARSE: Final = "NCCL does not support all_reduce with sparse tensors. Please use dense tensors instead."
@@ -25,28 +26,6 @@ _REFUSED_DTYPES: Final = {
 
 #: Reductions that NCCL does not have.
 _REFUSED_REDUCTIONS: Final = ("band", "bor", "bxor")
-
-#: Operators of c10d whose kernel reads the tensors in place, and those whose kernel writes them in place; for the
-#: others torch copies the tensors.
-_READS_IN_PLACE: Final = (
-    "allreduce",
-    "broadcast",
-    "reduce",
-    "allgather",
-    "gather",
-    "_allgather_base",
-    "_reduce_scatter_base",
-    "alltoall_base",
-    "alltoall",
-)
-_WRITES_IN_PLACE: Final = (
-    "_allgather_base",
-    "_reduce_scatter_base",
-    "alltoall_base",
-    "alltoall",
-    "reduce_scatter",
-    "scatter",
-)
 
 
 def check_tensors(operator: str, sent: Sequence[Tensor], received: Sequence[Tensor], reduction: str) -> None:
@@ -73,7 +52,8 @@ def check_tensors(operator: str, sent: Sequence[Tensor], received: Sequence[Tens
             raise TypeError("Cannot use ReduceOp.AVG with boolean inputs")
     if reduction in _REFUSED_REDUCTIONS:
         raise ValueError(f"Cannot use ReduceOp.{reduction.upper()} with NCCL")
-    in_place = [*(sent if operator in _READS_IN_PLACE else ()), *(received if operator in _WRITES_IN_PLACE else ())]
+    kernel = OPERATORS[operator]
+    in_place = [*(sent if kernel.reads_in_place else ()), *(received if kernel.writes_in_place else ())]
     # Channels may be last: NCCL reads the memory in its order.
     if not all(tensor.is_contiguous(memory_format=suggested_format(tensor)) for tensor in in_place):
         raise ValueError("Tensors must be contiguous")
@@ -104,8 +84,40 @@ def check_sizes(operator: str, sent: Tensor, received: Tensor, size: int) -> Non
             raise TypeError("input tensor must be the same type as the output tensor.")
         if sent.numel() != received.numel() * size:
             raise ValueError("input tensor must be the same size as output size times world size")
-    elif operator == "alltoall_base":
-        if not has_one_dtype or sent.numel() != received.numel():
-            raise RuntimeError("Tensors are not equal in size or data type")
-        if received.shape[0] % size:
-            raise RuntimeError("Tensor's dim 0 does not divide equally across group size")
+    elif operator == "alltoall_base" and (not has_one_dtype or sent.numel() != received.numel()):
+        raise RuntimeError("Tensors are not equal in size or data type")
+
+
+def check_own_output(sent: Tensor, received: Sequence[Tensor], position: int) -> None:
+    """Check the list of an all_gather of tensors of different sizes: NCCL sends each from its rank to the others.
+
+    Args:
+        sent: The tensor that the rank gives.
+        received: The tensors that it gets.
+        position: The rank in the group.
+
+    Raises:
+        ValueError: What the rank gets from itself has another size.
+    """
+    has_sizes = len({one.numel() for one in received}) > 1
+    if has_sizes and received[position].numel() != sent.numel():
+        raise ValueError("Tensor input and output of _broadcast_oop must have the same number of elements ")
+
+
+def check_splits(splits: Sequence[int], tensor: Tensor, size: int) -> None:
+    """Check the parts into which an all_to_all divides the first dimension of a tensor.
+
+    Args:
+        splits: The parts; none for equal ones.
+        tensor: What is sent, or received.
+        size: The number of ranks.
+
+    Raises:
+        RuntimeError: There is not one for each rank, or they are not the whole tensor.
+    """
+    if splits and len(splits) != size:
+        raise RuntimeError("Number of tensor splits not equal to group size")
+    if splits and sum(splits) != tensor.shape[0]:
+        raise RuntimeError("Split sizes doesn't match total dim 0 size")
+    if tensor.shape[0] % size and not splits:
+        raise RuntimeError("Tensor's dim 0 does not divide equally across group size")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable
 
-from cudalens.virtual.jobs.communicator import PAIRS, Collective
+from cudalens.virtual.jobs.communicator import Collective
 from cudalens.virtual.jobs.mismatch import (
     GroupCall,
     check_joined,
@@ -13,6 +13,7 @@ from cudalens.virtual.jobs.mismatch import (
     describe_deadlock,
     describe_last,
 )
+from cudalens.virtual.jobs.operators import PAIRS
 from cudalens.virtual.jobs.schedule import RankProgram
 
 

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +23,7 @@ from cudalens.virtual import context
 from cudalens.virtual.jobs.communicator import AVERAGE, Collective, Communicator, program_line
 from cudalens.virtual.jobs.exchanges import Mailbox
 from cudalens.virtual.jobs.mismatch import GroupCall
+from cudalens.virtual.jobs.operators import OPERATORS, Operator
 from cudalens.virtual.jobs.rank_numbers import RankReads
 from cudalens.virtual.jobs.rank_reads import RankReader, note_uneven_parts
 from cudalens.virtual.jobs.reducer import Reducer, ReducerLogger, broadcast_coalesced, refuse_hook
@@ -158,8 +160,7 @@ class RankDevice(context.device):
         communicator = self.communicator
         assert communicator is not None
         backend, num_ranks = "fake" if not self.values else "gloo", self._cluster.num_gpus
-        names: dict[str, str] = {}
-        num_worlds = itertools.count()
+        backends, num_worlds = communicator.backends, itertools.count()
 
         @functools.wraps(make)
         def init_process_group(given: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -179,12 +180,11 @@ class RankDevice(context.device):
                 kwargs |= {"store": store, "rank": self._rank, "world_size": num_ranks}
             with self._joining("init_process_group", range(num_ranks)):
                 make(backend, **kwargs)
-            names[_world().group_name] = asked
             communicator.add_group(range(num_ranks), _world(), asked)
 
         @functools.wraps(new)
         def new_group(ranks: Any = None, timeout: Any = None, given: Any = None, *args: Any, **kwargs: Any) -> Any:
-            asked = str(kwargs.pop("backend", given) or names[_world().group_name]).lower()
+            asked = str(kwargs.pop("backend", given) or backends[_world().group_name]).lower()
             _check_backend(asked)
             kwargs.pop("pg_options", None)
             kwargs.pop("device_id", None)
@@ -195,17 +195,15 @@ class RankDevice(context.device):
             with self._joining("new_group", members, _local_name(members) if is_local else ""):
                 group = new(ranks, backend=backend, **kwargs)
             communicator.add_group(members, group, asked)
-            if hasattr(group, "group_name"):
-                names[group.group_name] = asked
             return group
 
         def get_backend(group: Any = None) -> str:
-            asked = names[(group or _world()).group_name]
+            asked = backends[(group or _world()).group_name]
             return "gloo" if asked == "gloo" else "nccl"
 
         def get_object_device(group: Any = None) -> str:
             """Return the device of the tensors that objects are sent in: NCCL has none of the host."""
-            asked = names[(group or _world()).group_name]
+            asked = backends[(group or _world()).group_name]
             return "cpu" if "gloo" in asked else "cuda"
 
         module = dist.distributed_c10d
@@ -326,67 +324,37 @@ def _expect_full_batches(patches: Patches, shapes: Shapes) -> None:
     patches.set(kind, "forward", staticmethod(forward))
 
 
-#: Methods of a process group whose means gloo computes: it writes their results when the program waits.
-_MEANS_OF_GLOO: Final = ("reduce_scatter_single", "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced")
-
-#: Methods of a process group that combine elements.
-_REDUCING: Final = (
-    "allreduce",
-    "allreduce_coalesced",
-    "reduce",
-    "reduce_scatter",
-    "_reduce_scatter_base",
-    *_MEANS_OF_GLOO,
-)
-#: Its other methods that communicate.
-_MOVING: Final = (
-    "broadcast",
-    "allgather",
-    "all_gather_single",
-    "_allgather_base",
-    "allgather_coalesced",
-    "all_gather_single_coalesced",
-    "allgather_into_tensor_coalesced",
-    "gather",
-    "scatter",
-    "all_to_all_single",
-    "alltoall_base",
-    "alltoall",
-    "send",
-    "recv",
-)
-
-
 def _note_calls(patches: Patches, communicator: Communicator) -> None:
     """Record that Python starts a collective, and how it combines elements: its operator's arguments do not show it."""
     kind: Any = torch._C._distributed_c10d.ProcessGroup
-    for name in (*_REDUCING, *_MOVING):
-        if name in vars(kind):
-            patches.set(kind, name, _noting(vars(kind)[name], communicator))
+    for operator in OPERATORS.values():
+        for name in operator.methods:
+            if name in vars(kind):
+                patches.set(kind, name, _noting(vars(kind)[name], operator, communicator))
 
 
-def _noting(original: Callable[..., Any], communicator: Communicator) -> Callable[..., Any]:
-    is_divided = original.__name__ not in _MEANS_OF_GLOO
-
+def _noting(original: Callable[..., Any], operator: Operator, communicator: Communicator) -> Callable[..., Any]:
     @functools.wraps(original)
     def start(group: Any, *args: Any, **kwargs: Any) -> Any:
         options = next((value for value in (*args, *kwargs.values()) if hasattr(value, "reduceOp")), None)
+        asked = None if options is None else copy(options.reduceOp)
         if options is not None:
-            communicator.reduction = str(getattr(options.reduceOp, "op", options.reduceOp)).rpartition(".")[2].lower()
-            communicator.divides = is_divided and communicator.averages_itself and communicator.reduction == AVERAGE
+            communicator.reduction = str(getattr(asked, "op", asked)).rpartition(".")[2].lower()
             if communicator.averages_itself:
-                _set_reduction_of_gloo(options, communicator, args)
+                _set_reduction_of_gloo(options, operator, communicator, args)
         communicator.is_called = True
         try:
             return original(group, *args, **kwargs)
         finally:
+            if options is not None:
+                options.reduceOp = asked  # a program may use its options again
             communicator.is_called = communicator.divides = False
             communicator.reduction = "sum"  # as of collectives that torch's C++ starts
 
     return start
 
 
-def _set_reduction_of_gloo(options: Any, communicator: Communicator, args: Any) -> None:
+def _set_reduction_of_gloo(options: Any, operator: Operator, communicator: Communicator, args: Any) -> None:
     """Give the options of a collective the reduction by which gloo computes what NCCL does.
 
     Raises:
@@ -394,6 +362,8 @@ def _set_reduction_of_gloo(options: Any, communicator: Communicator, args: Any) 
     """
     if communicator.reduction == "premul_sum":
         raise VirtualDeviceError(_PREMULTIPLIED.format(line=program_line()))
+    averages = operator.averages_on_gloo and all(one.is_floating_point() for one in tensors_among(args))
+    communicator.divides = communicator.reduction == AVERAGE and not averages
     if communicator.divides:
         options.reduceOp = dist.ReduceOp.SUM
     elif communicator.reduction == "sum" and any(one.dtype is torch.bool for one in tensors_among(args)):
@@ -520,17 +490,16 @@ def rank_environment(cluster: Cluster, rank: int, port: int = 29500) -> Iterator
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": port,
     }
-    before = {name: os.environ.get(name) for name in (*wanted, "CUDA_VISIBLE_DEVICES")}
+    before = dict(os.environ)
     os.environ.update({name: str(value) for name, value in wanted.items()})
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+    show_error = sys.excepthook
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        sys.excepthook = show_error  # that of init_process_group names the rank before each line
+        os.environ.clear()
+        os.environ.update(before)  # also without what the program has set, which another rank would read
         gc.collect()  # modules of DistributedDataParallel must end before their group
         if dist.is_initialized():
             dist.destroy_process_group()

@@ -271,22 +271,27 @@ def programs_of(
 def step_ns(job: JobPrograms, runs: Mapping[int, RankRun], times: Mapping[int, RankTimes]) -> float:
     """Return the median time of a step after the first one, ns; of a program with one step, the time of everything.
 
-    A step lasts from the end of the work of the step before on all ranks, or from its own first work, to the end of its
-    own. What the program does after the last step of its optimizer, such as an evaluation, is not a step.
+    A step lasts from the end of the work of the step before on all ranks, or from the first work of its own if that is
+    later, to the end of its own. What the program does after the last step of its optimizer, such as an evaluation, is
+    not a step. Ranks without an optimizer have no say where others have one.
     """
+    steps_of = {colour: runs[job.program_of[rank]].works_of_steps for colour, rank in job.representatives.items()}
+    has_steps = any(steps_of.values())
     begins: list[int] = []
     ends: list[Ints] = []  # of each class of ranks, those of its steps
-    for colour, rank in job.representatives.items():
-        found, steps = times[colour], runs[job.program_of[rank]].works_of_steps
+    for colour, steps in steps_of.items():
+        found = times[colour]
         first, *others = steps or (0, len(found.ends_ns))
-        if first < len(found.ends_ns):
+        if first < len(found.ends_ns) and bool(steps) == has_steps:
+            ended = np.append(0, np.maximum.accumulate(found.ends_ns))
             begins.append(int(found.starts_ns[first:].min()))
-            ends.append(np.maximum.accumulate(found.ends_ns)[np.array(others) - 1])
+            ends.append(ended[[first, *others]])
     if not ends:
         return 0.0
-    num_steps = min(map(len, ends))
-    last = np.max([one[:num_steps] for one in ends], axis=0)
-    return float(np.median(np.diff(last, prepend=min(begins))))
+    num_ends = min(map(len, ends))
+    last = np.max([one[:num_ends] for one in ends], axis=0)
+    last[0] = max(last[0], min(begins))
+    return float(np.median(np.diff(last)))
 
 
 def _merged(runs: Mapping[int, RankRun], used: list[int], groups: Mapping[Members, None]) -> list[Members]:

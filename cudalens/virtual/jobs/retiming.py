@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.virtual.jobs.communicator import PAIRS
 from cudalens.virtual.jobs.layout import Layout, Members
+from cudalens.virtual.jobs.operators import PAIRS
 from cudalens.virtual.jobs.schedule import RankProgram, RankTimes
 from cudalens.virtual.profile.recorder import Call, Cut, MemoryAct, Recorder
 from cudalens.virtual.timing.interfaces import Work

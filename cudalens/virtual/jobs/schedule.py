@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.virtual.jobs.communicator import PAIRS, Collective
+from cudalens.virtual.jobs.communicator import Collective
 from cudalens.virtual.jobs.mismatch import check_match, describe_deadlock, describe_last
+from cudalens.virtual.jobs.operators import PAIRS
 from cudalens.virtual.profile.recorder import Call, Recorder
 from cudalens.virtual.timing.machine import QUEUE_DEPTH
 

@@ -46,6 +46,7 @@ def test_a_copied_rank_works_on_its_own_gpu(ddp):
     for rank, gpu in ((5, 5), (11, 3)):
         assert set(ddp[rank].events["device"].dropna()) == {gpu}
         assert set(ddp[rank].memory.query("device_type == 'cuda'")["device"]) == {gpu}
+        assert ddp[rank].events["device"].isna().equals(ddp[0].events["device"].isna())  # calls of the host have none
     collectives = ddp.frames["collectives"]
     assert (collectives["device"] == collectives["rank"] % 8).all()
 
@@ -112,6 +113,8 @@ def test_a_slow_gpu_is_named_with_what_the_job_loses(fsdp):
     first = slow.analysis.stragglers.found[0]
     assert "rank 5 " in str(slow.summary()).splitlines()[0]
     assert str(slow.summary()).count("the job loses") == 1
+    assert set(slow.frames["summary"]["num_steps"]) == {slow.num_steps}
+    assert "recorded" not in str(slow.summary())
     assert first.loss_ns == pytest.approx(loss_ns, rel=0.2)
     assert loss_ns > 0.2 * fsdp.step_ns
 
@@ -181,7 +184,7 @@ def test_an_evaluation_after_the_last_step_of_the_optimizer_is_not_a_step(steps)
         assert evaluated.step_ns > plain.step_ns
         assert str(evaluated.summary()).startswith("[simulated] The program takes")
     else:
-        assert evaluated.step_ns == plain.step_ns
+        assert evaluated.step_ns == plain.step_ns == evaluated.analysis.stragglers.step_ns
 
 
 def test_a_slow_link_is_named_with_what_the_job_loses(fsdp):

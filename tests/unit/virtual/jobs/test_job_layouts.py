@@ -1,6 +1,7 @@
 """Tensor parallel, pipeline and context parallel jobs."""
 
 import os
+from functools import partial
 
 import pytest
 import torch
@@ -42,7 +43,7 @@ def tensor_parallel():
         optimizer.step()
 
 
-def pipeline():
+def pipeline(steps=3):
     dist.init_process_group("nccl")
     rank, size = dist.get_rank(), dist.get_world_size()
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -51,7 +52,7 @@ def pipeline():
     schedule = Schedule1F1B(stage, MICROBATCHES, loss_fn=lambda y, wanted: (y - wanted).pow(2).mean())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     x = torch.randn(2048 * MICROBATCHES, WIDTH, device="cuda")
-    for _ in range(3):
+    for _ in range(steps):
         given = (x,) if rank == 0 else ()
         schedule.step(*given, **({"target": x} if rank == size - 1 else {}))
         optimizer.step()
@@ -100,6 +101,28 @@ def test_stages_of_a_pipeline_run_once_each_and_wait_as_long_as_the_bubble_of_th
     compute_ns = steps["compute_ns"].max()
     bubble = 1 / MICROBATCHES  # (stages - 1) / microbatches
     assert job.step_ns == pytest.approx(compute_ns * (1 + bubble), rel=0.2)
+
+
+def test_the_second_step_of_a_pipeline_begins_when_all_of_its_stages_have_ended_the_first():
+    few, many = (cudalens.virtual.job(partial(pipeline, steps), "h100x4") for steps in (2, 6))
+    assert few.step_ns == pytest.approx(many.step_ns, rel=0.02)
+
+
+def test_a_rank_without_an_optimizer_does_not_hide_the_steps_of_the_others():
+    def program(steps):
+        dist.init_process_group("nccl")
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        model, trains = Block().cuda(), dist.get_rank() != 1
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1) if trains else None
+        for _ in range(steps):
+            loss = model(torch.randn(512, WIDTH, device="cuda")).sum()
+            dist.all_reduce(loss.detach())
+            if trains:
+                loss.backward()
+                optimizer.step()
+
+    few, many = (cudalens.virtual.job(partial(program, steps), "h100x2") for steps in (3, 9))
+    assert few.step_ns == pytest.approx(many.step_ns, rel=0.02)
 
 
 def test_pipelines_beside_each_other_run_once_each_stage():

@@ -328,6 +328,31 @@ def test_memory_that_another_thread_allocates_does_not_delay_the_program():
     assert with_loader.step_ns == without.step_ns
 
 
+def test_a_rank_does_not_read_what_another_one_has_set():
+    read = []
+
+    def sets():
+        begin()
+        read.append(os.environ.setdefault("FOLDER", f"folder_{dist.get_rank()}"))
+
+    cudalens.virtual.job(sets, "h100x2", run_ranks="all")
+    assert read == ["folder_0", "folder_1"]
+    assert "FOLDER" not in os.environ
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_processes_that_load_batches_end_as_without_a_job(values):
+    def train():
+        begin()
+        data = torch.utils.data.TensorDataset(torch.arange(12.0).reshape(6, 2))
+        loader = torch.utils.data.DataLoader(data, batch_size=2, num_workers=2, pin_memory=True)
+        return [batch.cuda(non_blocking=True).cpu() for (batch,) in loader]
+
+    job = cudalens.virtual.job(train, "h100x2", values=values)
+    if values:
+        assert torch.equal(torch.cat(job.results[1]), torch.arange(12.0).reshape(6, 2))
+
+
 def spawns():
     torch.multiprocessing.spawn(begin, nprocs=2)
 

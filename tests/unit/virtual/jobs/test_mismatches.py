@@ -173,6 +173,12 @@ def test_two_ranks_that_make_different_collectives(program, values):
     assert f"rank 1 at {HERE}:" in message
 
 
+def test_splits_that_differ_are_named(values):
+    message = message_of(splits, values=values)
+    assert "all_to_all(8 x Float, sends 2, 6, gets 4, 4)" in message
+    assert "all_to_all(8 x Float, sends 3, 5, gets 4, 4)" in message
+
+
 def test_objects_from_different_ranks(values):
     message = message_of(root_of_objects, values=values)
     line = line_of(root_of_objects, "broadcast_object_list")
@@ -312,6 +318,19 @@ def test_a_program_that_ends_its_process_does_not_end_that_of_the_caller():
     cudalens.virtual.job(lambda: os._exit(0), "h100x2")
     assert "rank 0 ended with exit code 7" in message_of(lambda: os._exit(7))
     assert os._exit is before
+
+
+def test_an_error_of_a_rank_names_it_and_is_the_last_that_does():
+    def fails():
+        rank, _ = begin()
+        if rank == 1:
+            raise ValueError("no such shard")
+
+    before = sys.excepthook
+    with pytest.raises(ValueError, match="no such shard") as error:
+        cudalens.virtual.job(fails, "h100x2")
+    assert error.value.__notes__ == ["In rank 1 of the job."]
+    assert sys.excepthook is before  # torch's names rank 0 in all later errors
 
 
 def test_both_lines_are_those_of_the_calls():

@@ -59,6 +59,24 @@ def exchange_other_sizes():
     dist.all_to_all_single(torch.empty(6, device="cuda"), torch.ones(4, device="cuda"))
 
 
+def exchange_more_than_there_is():
+    x = torch.ones(4, 2, device="cuda")
+    dist.all_to_all_single(torch.empty_like(x), x, [2, 2], [3, 2])
+
+
+def exchange_more_by_a_function():
+    functional.all_to_all_single(torch.ones(4, 2, device="cuda"), [2, 2], [3, 2], dist.group.WORLD)
+
+
+def exchange_with_three():
+    x = torch.ones(4, 2, device="cuda")
+    dist.all_to_all_single(torch.empty_like(x), x, [2, 1, 1], [2, 1, 1])
+
+
+def gather_other_sizes_than_given():
+    dist.all_gather([torch.empty(3, device="cuda"), torch.empty(5, device="cuda")], torch.ones(4, device="cuda"))
+
+
 @pytest.mark.parametrize("values", [False, True])
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
@@ -74,6 +92,10 @@ def exchange_other_sizes():
         (gather_into_too_little, ValueError, "must be equal to world_size times input tensor size"),
         (scatter_too_much, ValueError, "must be the same size as output size times world size"),
         (exchange_other_sizes, RuntimeError, "Tensors are not equal in size or data type"),
+        (exchange_more_than_there_is, RuntimeError, "Split sizes doesn't match total dim 0 size"),
+        (exchange_more_by_a_function, RuntimeError, "Split sizes doesn't match total dim 0 size"),
+        (gather_other_sizes_than_given, ValueError, "must have the same number of elements"),
+        (exchange_with_three, RuntimeError, "Number of tensor splits not equal to group size"),
     ],
 )
 def test_what_nccl_refuses_is_an_error_of_a_job(call, kind, message, values):
@@ -139,6 +161,15 @@ def test_all_gather_fills_an_output_of_any_shape(sizes):
     assert results_of(gather) == [0.0] * 6 + [1.0] * 6
 
 
+def test_all_gather_of_tensors_of_different_sizes():
+    def gather(rank):
+        out = [torch.empty(size, device="cuda") for size in ((2,), (1, 3))]
+        dist.all_gather(out, torch.full((2,) if rank == 0 else (1, 3), float(rank), device="cuda"))
+        return torch.cat([one.flatten() for one in out])
+
+    assert results_of(gather) == [0.0, 0.0, 1.0, 1.0, 1.0]
+
+
 def test_all_gather_of_scalars():
     def gather(rank):
         out = torch.empty(2, device="cuda")
@@ -169,6 +200,41 @@ def test_the_sum_of_bools_is_a_bool(reduce):
         return reduce(torch.tensor([True, rank == 1, False], device="cuda")).view(torch.uint8)
 
     assert results_of(bits) == [1, 1, 0]
+
+
+@pytest.mark.parametrize("operation", [ReduceOp.SUM, ReduceOp.AVG])
+@pytest.mark.parametrize("root", [0, 2])
+def test_a_reduce_leaves_the_tensors_of_other_ranks_alone(operation, root):
+    def program():
+        start()
+        x = torch.full((2,), float(dist.get_rank()), device="cuda")
+        dist.reduce(x, root, op=operation)
+        return x
+
+    found = cudalens.virtual.job(program, "h100x4", values=True).results
+    wanted = {0: 0.0, 1: 1.0, 2: 2.0, 3: 3.0, root: 6.0 if operation == ReduceOp.SUM else 1.5}
+    assert {rank: x.tolist() for rank, x in found.items()} == {rank: [x, x] for rank, x in wanted.items()}
+
+
+def test_the_parts_of_a_mean_of_integers_are_rounded_towards_zero():
+    def part(rank):
+        out = torch.empty(2, dtype=torch.int64, device="cuda")
+        given = torch.tensor([1, -4], device="cuda").repeat(2) + rank
+        dist.reduce_scatter_tensor(out, given, op=ReduceOp.AVG)
+        return out
+
+    assert results_of(part) == [1, -3]
+
+
+def test_options_with_a_mean_can_be_used_again():
+    def means(rank):
+        options, x = dist.AllreduceOptions(), torch.tensor([1.0, 2.0], device="cuda")
+        options.reduceOp = ReduceOp.AVG
+        for _ in range(2):
+            dist.group.WORLD.allreduce([x], options).wait()
+        return x
+
+    assert results_of(means) == [1.0, 2.0]
 
 
 def test_a_mean_of_integers_is_rounded_towards_zero():

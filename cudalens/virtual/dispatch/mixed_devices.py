@@ -69,9 +69,10 @@ def adopt_or_raise(
     to_bring: list[torch.Tensor] = []
     on_host = _ON_HOST.get(plan.name, frozenset())
     for name, tensor in _named_tensors(func, args, kwargs):
-        residence, parts = residence_of(tensor), dense_parts(tensor)
-        if residence is None and parts and all([attributes(part).pop(ADOPT_KEY, False) for part in parts]):
-            for part in parts:
+        residence = residence_of(tensor)
+        marked = [] if residence is not None else [part for part in dense_parts(tensor) if _take_mark(part)]
+        if marked:
+            for part in marked:
                 adopt(gpus, part, device, in_arena=part is tensor)
         elif residence is None and indexes and name in ("indices", "index"):
             to_bring.append(tensor)
@@ -80,6 +81,11 @@ def adopt_or_raise(
         elif residence is None or residence.device is not device:
             raise RuntimeError(_message(plan, name, tensor, gpus.torch_devices[device.index]))
     return to_bring
+
+
+def _take_mark(tensor: torch.Tensor) -> bool:
+    """Remove the mark of an internal tensor; return whether it had one."""
+    return bool(attributes(tensor).pop(ADOPT_KEY, False))
 
 
 def adopt_target(gpus: Gpus, target: torch.Tensor, source: torch.Tensor) -> None:

@@ -266,6 +266,23 @@ def test_attention_is_one_fused_kernel_in_each_direction_with_the_gradients_of_e
     torch.testing.assert_close([tensor.grad for tensor in (query, key, value)], expected, **close)
 
 
+@pytest.mark.parametrize("shape", [(5, 16), (2, 5, 16), (2, 3, 5, 10)])  # without a fused kernel
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_attention_by_the_plain_formula_leaves_out_masked_keys(h100, shape, backend):
+    query, key, value = (torch.randn(shape, device="cuda", requires_grad=True) for _ in range(3))
+    mask = torch.ones(5, 5, device="cuda", dtype=torch.bool).tril()
+    mask[1] = False  # no key is allowed
+
+    def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return functional.scaled_dot_product_attention(query, key, value, mask)
+
+    def results(function) -> list[torch.Tensor]:
+        attended = function(query, key, value)
+        return [attended, *torch.autograd.grad(attended.sin().sum(), (query, key, value))]
+
+    torch.testing.assert_close(results(torch.compile(attend, backend=backend)), results(attend))
+
+
 def test_a_constant_of_the_program_is_on_the_device(h100):
     def padded(x: torch.Tensor) -> torch.Tensor:
         nothing = torch.tensor([], dtype=x.dtype, device=x.device)
@@ -283,6 +300,17 @@ def test_convolutions_have_the_layout_that_the_generated_code_expects(h100):
     torch.testing.assert_close(torch.compile(model)(x), expected, rtol=1e-4, atol=1e-5)
     last = torch.compile(model)(x.to(memory_format=torch.channels_last))
     torch.testing.assert_close(last, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_kernels_that_convert_a_convolution_are_named_as_its_parts(h100):
+    model, x = torch.nn.Conv2d(3, 8, 3).cuda(), torch.randn(2, 3, 9, 9, device="cuda")
+    compiled = torch.compile(model)
+    compiled(x)
+    *converted, convolution, back, bias = kernels(lambda: compiled(x))
+    assert converted == ["extern_kernels.convolution::to_channels_last"] * 2
+    assert convolution == "extern_kernels.convolution"
+    assert back == "extern_kernels.convolution::from_channels_last"
+    assert bias.startswith("triton_poi_fused_convolution")
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2])

@@ -44,7 +44,7 @@ _NEEDED: Final[dict[str, tuple[str, ...]]] = {
     "torch.fx.experimental.proxy_tensor": ("ProxyTorchDispatchMode.__torch_dispatch__", "unset_fake_temporarily"),
     "triton.runtime.interpreter": (
         "InterpretedFunction.rewrite", "InterpreterBuilder.binary_op", "InterpreterBuilder.cast_impl",
-        "TensorHandle", "_LangPatchScope", "_get_np_dtype", "_patch_lang",
+        "TensorHandle", "_LangPatchScope", "_get_np_dtype", "_interpreter", "_patch_lang",
         "interpreter_builder",
     ),
     "triton.runtime.jit": ("JITFunction",),

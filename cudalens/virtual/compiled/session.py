@@ -13,10 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-import torch
-
-from cudalens.virtual.compiled import fake_tensors, graph_trees, libdevice, probe
+from cudalens.virtual.compiled import fake_tensors, graph_trees, probe
 from cudalens.virtual.compiled.callbacks import DeviceCallback, innermost, make_backend
+from cudalens.virtual.compiled.driver import install_driver
 from cudalens.virtual.compiled.kernels import DeviceKernel, adapt_module
 from cudalens.virtual.compiled.tracing import (
     ProgramModes,
@@ -127,16 +126,14 @@ class Session:
         from torch._inductor.async_compile import AsyncCompile
         from torch._inductor.codecache import PyCodeCache
         from torch._inductor.codegen.triton import TritonKernel
-        from triton.runtime import driver
 
         patches = self._patches
         patches.on_restore(clear_caches)
         clear_caches()
+        install_driver(patches, self.gpus)
         fake_tensors.install(patches)
         install_attention(patches)
         fake_tensors.install_guards(patches)
-        libdevice.install(patches)
-        patches.set(driver, "_active", make_driver(self.gpus))
         patches.set(AsyncCompile, "triton", self._make_kernel)
         for name in ("compile_fx_forward", "compile_fx_backward"):
             patches.set(compile_fx, name, self._in_scope(getattr(compile_fx, name)))
@@ -343,35 +340,6 @@ def _clear_classes() -> None:
         codecache.CacheBase.get_system.cache_clear()
     if compiler is not None:
         compiler.CompiledTritonKernels.cache_clear()
-
-
-# A Triton driver for the modelled GPU: it has a target and no GPU.
-
-
-def make_driver(gpus: Gpus) -> Any:
-    """A driver of Triton's NVIDIA backend that reports the modelled GPU.
-
-    Inductor expects an instance of the backend's class.
-    """
-    from triton.backends import backends
-    from triton.backends.compiler import GPUTarget
-
-    base: Any = backends["nvidia"].driver
-    major, minor = torch.cuda.get_device_capability()
-
-    class VirtualDriver(base):  # type: ignore[misc]
-        """Reports the modelled GPU; its constructor would load the CUDA driver."""
-
-        def __init__(self) -> None:
-            self.get_device_capability = lambda device=0: (major, minor)
-            self.get_current_device = lambda: gpus.machine.current_device.index
-            self.set_current_device = torch.cuda.set_device
-            self.get_current_stream = lambda device=None: torch._C._cuda_getCurrentRawStream(device or 0)
-
-        def get_current_target(self) -> Any:
-            return GPUTarget("cuda", major * 10 + minor, 32)
-
-    return VirtualDriver()
 
 
 # Install torch.compile's support with a virtual device.

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+import torch
+
 from cudalens.virtual.compiled import fake_tensors, graph_trees, probe
 from cudalens.virtual.compiled.callbacks import DeviceCallback, innermost, make_backend
 from cudalens.virtual.compiled.driver import install_driver
@@ -126,6 +128,7 @@ class Session:
         from torch._inductor.async_compile import AsyncCompile
         from torch._inductor.codecache import PyCodeCache
         from torch._inductor.codegen.triton import TritonKernel
+        from torch._inductor.graph import GraphLowering
 
         patches = self._patches
         patches.on_restore(clear_caches)
@@ -133,6 +136,7 @@ class Session:
         install_driver(patches, self.gpus)
         fake_tensors.install(patches)
         install_attention(patches)
+        install_views(patches)
         fake_tensors.install_guards(patches)
         patches.set(AsyncCompile, "triton", self._make_kernel)
         for name in ("compile_fx_forward", "compile_fx_backward"):
@@ -142,6 +146,7 @@ class Session:
         describe: Any = TritonKernel.inductor_meta_per_kernel
         patches.set(TritonKernel, "inductor_meta_per_kernel", _with_sizes(describe))
         install_optimizers(patches, self._program_running)
+        patches.set(GraphLowering, "constant_name", self._moving_constants(GraphLowering.constant_name))
         patches.set(compile_fx, "compile_fx", self._without_measuring(compile_fx.compile_fx))
         folder = tempfile.TemporaryDirectory(prefix="cudalens-compiled-")
         self._folder = Path(folder.name)
@@ -248,6 +253,21 @@ class Session:
 
         return load_by_key_path
 
+    def _moving_constants(self, name_of: Callable[..., str]) -> Callable[..., str]:
+        """Move constants that a graph made on the host to the device, with the modes of the program."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        def constant_name(graph: Any, name: str, device: torch.device | None) -> str:
+            constant = graph.constants[name]
+            if not is_tracing() or device is None or device.type != "cuda" or constant.device == device:
+                return name_of(graph, name, device)
+            with _disable_current_modes(), self._program_running():
+                moved = constant.to(device)
+                moved_name: str = graph.allocate_non_dup_const_name(f"{name}_cuda{device.index or 0}", moved)
+                return moved_name
+
+        return constant_name
+
     def _forget_modules(self) -> None:
         """Remove the modules of generated code from Inductor's list and from Python's."""
         from torch._inductor.codecache import PyCodeCache
@@ -304,6 +324,17 @@ def install_attention(patches: Patches) -> None:
     """Replace the composite operator for that device."""
     for key in _KEYS:
         register_kernels(patches, key, {"scaled_dot_product_attention": attend})
+
+
+def install_views(patches: Patches) -> None:
+    """Add the one in-place view that torch does not have for that device; all devices have the same kernel."""
+
+    def as_strided_(tensor: torch.Tensor, *sizes: Any) -> torch.Tensor:
+        operator: Any = torch.ops.aten.as_strided_.default
+        result: torch.Tensor = operator.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), tensor, *sizes)
+        return result
+
+    register_kernels(patches, "Lazy", {"as_strided_": as_strided_})
 
 
 # Clear what torch remembers of the GPU: a virtual device must neither use it nor leave it behind.

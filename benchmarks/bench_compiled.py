@@ -71,11 +71,11 @@ def main() -> int:
     parser.add_argument("--layers", type=int, default=32)
     num_layers = parser.parse_args().layers
     began = time.perf_counter()
-    with cudalens.virtual.device(DEVICE, values=False), torch.device("cuda"):
-        torch.set_default_dtype(torch.bfloat16)
-        model = Decoder(num_layers)
+    with cudalens.virtual.device(DEVICE, values=False):
+        with torch.device("cuda"):
+            model = Decoder(num_layers).bfloat16()
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-        words = torch.zeros(1, NUM_TOKENS, dtype=torch.long)
+        words = torch.zeros(1, NUM_TOKENS, dtype=torch.long, device="cuda")
         compiled = torch.compile(model)
 
         def step() -> None:
@@ -91,7 +91,9 @@ def main() -> int:
         ended = time.perf_counter()
         events = profiled.trace.events
         kernels = events[events["cat"] == "kernel"]
+        graphs = events["name"].astype(str).str.startswith("## Call CompiledFxGraph")
         result = {
+            "calls_of_graphs": int(graphs.sum()),
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "device_peak_gb": round(torch.cuda.max_memory_allocated() / 1e9, 2),
             "kernels": len(kernels),

@@ -135,10 +135,10 @@ def _written_by(compiled: Any, function: Any, given: dict[str, Any]) -> frozense
     try:
         return _written[compiled]
     except KeyError:
-        found = _written[compiled] = _analyzed(function, given)
+        found = _written[compiled] = find_written(function, given)
         return found
     except TypeError:  # it cannot be a key
-        return _analyzed(function, given)
+        return find_written(function, given)
 
 
 class _FailureLog:
@@ -154,8 +154,13 @@ class _FailureLog:
         """Ignore details."""
 
 
-def _analyzed(function: Any, given: dict[str, Any]) -> frozenset[str] | None:
-    """Return the parameters that a kernel writes, by torch's analysis; None if the analysis fails."""
+def find_written(function: Any, given: Mapping[str, Any]) -> frozenset[str] | None:
+    """Return the parameters that a kernel writes, by torch's analysis; None if the analysis fails.
+
+    Args:
+        function: The kernel, a ``JITFunction``.
+        given: The arguments of a launch, by name.
+    """
     if any(isinstance(value, list | tuple) and any(True for _ in _flat(value)) for value in given.values()):
         return None
     plain = {name: value.base if _is_descriptor(value) else value for name, value in given.items()}

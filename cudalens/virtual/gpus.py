@@ -335,12 +335,14 @@ class Gpus:
         """Issue work to the device's current stream."""
         name = self._kernel_name.text
         if name is not None and work.kind == "kernel":
-            work = replace(work, name=name)
+            # further kernels of the operator, such as simulated::convolution::to_channels_last<tf32>, keep their part
+            parts = work.name.partition("<")[0].split("::")[2 if (work.op or "aten::").startswith("aten::") else 3 :]
+            work = replace(work, name="::".join([name, *parts]))
         self.machine.current_stream(device).launch(work, call)
 
     @contextmanager
     def kernels_named(self, name: str) -> Iterator[None]:
-        """Give this name to the kernels that the calling thread launches."""
+        """Give this name to the kernels that the calling thread launches, and begin those of their parts with it."""
         before, self._kernel_name.text = self._kernel_name.text, name
         try:
             yield

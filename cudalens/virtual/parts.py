@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from cudalens.virtual.capture import graph_backend
-from cudalens.virtual.compiled import fake_tensors
+from cudalens.virtual.compiled import fake_tensors, user_kernels
 from cudalens.virtual.compiled import session as compiled
 from cudalens.virtual.dispatch import (
     amp,
@@ -81,6 +81,7 @@ INSTALL: Final[Sequence[Part]] = (
     attributes.install_gradient_checks,
     runtime.install_profilers,
     triton_kernels.install,
+    user_kernels.install,
     refusals.install,
     compiled.install,
     fake_tensors.install_methods,

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import threading
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from cudalens.virtual.compiled import interpreter_ops
+from cudalens.virtual.compiled import interpreter_ops, libdevice
 
 #: Triton's interpreter has global state.
 _lock: Final = threading.RLock()
 
+#: The rewritten source of functions within functions.
+_closures: Final[WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()
+
+#: The interpreter's functions that access memory, with the positions of their addresses, mask and values.
+_ACCESSES: Final = {"load": (0, 1, 2), "store": (0, 2, 1), "atomic_rmw": (1, 3, 2), "atomic_cas": (0, None, 2)}
+
 
 def run_kernel(
-    function: Any, grid: tuple[int, int, int], args: Mapping[str, Any], signature: Mapping[str, str]
+    function: Any,
+    grid: tuple[int, int, int],
+    args: Mapping[str, Any],
+    signature: Mapping[str, str],
+    memory: Sequence[tuple[int, int]] | None = None,
 ) -> None:
     """Run a kernel for each program of a grid.
 
@@ -30,11 +41,15 @@ def run_kernel(
         grid: The grid.
         args: By name: the host address of a pointer argument, a number, or the value of a constant.
         signature: Triton's type of each argument; other arguments are constants.
+        memory: The host addresses and sizes of the memory that the kernel may access; None to check nothing.
+
+    Raises:
+        IndexError: The kernel accesses other memory.
     """
     from triton.runtime import interpreter
 
     values = {name: _argument(value, signature.get(name)) for name, value in args.items()}
-    with _lock, _interpreting(interpreter), np.errstate(all="ignore"):
+    with _lock, _interpreting(interpreter), _checking(interpreter, memory), np.errstate(all="ignore"):
         rewritten = _rewritten(interpreter, function)
         builder: Any = interpreter.interpreter_builder
         builder.set_grid_dim(*grid)
@@ -46,7 +61,15 @@ def run_kernel(
 
 
 def _rewritten(interpreter: Any, function: Any) -> Any:
-    return interpreter.InterpretedFunction(function.fn).rewrite()
+    plain = function.fn
+    if plain.__closure__ is None:
+        return interpreter.InterpretedFunction(plain).rewrite()
+    if plain not in _closures:  # the rewritten source has the names of its module alone
+        cells = zip(plain.__code__.co_freevars, plain.__closure__, strict=True)
+        names = plain.__globals__ | {name: cell.cell_contents for name, cell in cells}
+        open_function = types.FunctionType(plain.__code__, names, plain.__name__, plain.__defaults__, plain.__closure__)
+        _closures[plain] = interpreter.InterpretedFunction(open_function).rewriter.rewrite_ast()
+    return _closures[plain]
 
 
 def _argument(value: Any, kind: str | None) -> Any:
@@ -61,9 +84,52 @@ def _argument(value: Any, kind: str | None) -> Any:
 
 
 @contextmanager
+def _checking(interpreter: Any, memory: Sequence[tuple[int, int]] | None) -> Iterator[None]:
+    """Check the addresses of each access; without this, one outside of the arguments can end the process."""
+    inner = interpreter._interpreter
+    if memory is not None:
+        interpreter._interpreter = _CheckedMemory(inner, memory)
+    try:
+        yield
+    finally:
+        interpreter._interpreter = inner
+
+
+class _CheckedMemory:
+    """The interpreter's C++ functions, which access only given memory."""
+
+    def __init__(self, inner: Any, memory: Sequence[tuple[int, int]]) -> None:
+        self._inner = inner
+        ordered = sorted(memory)
+        self._starts = np.array([start for start, _ in ordered], np.uint64)
+        self._ends = np.array([start + size for start, size in ordered], np.uint64)
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._inner, name)
+        if name not in _ACCESSES:
+            return function
+        pointers_at, mask_at, values_at = _ACCESSES[name]
+
+        def access(*args: Any) -> Any:
+            mask = None if mask_at is None else args[mask_at]
+            self._check(name, args[pointers_at], mask, args[values_at].dtype.itemsize)
+            return function(*args)
+
+        return access
+
+    def _check(self, name: str, pointers: Any, mask: Any, size: int) -> None:
+        used = pointers if mask is None else pointers[np.broadcast_to(mask, pointers.shape)]
+        block = np.searchsorted(self._starts, used, side="right").astype(np.int64) - 1
+        is_inside = (block >= 0) & (used + np.uint64(size) <= self._ends[np.maximum(block, 0)])
+        if not is_inside.all():
+            raise IndexError(f"{name} of an address outside of the memory of its tensors")
+
+
+@contextmanager
 def _interpreting(interpreter: Any) -> Iterator[None]:
     """Replace Triton's language by the interpreter's, and calls of other kernels by interpreted calls."""
     import triton.language as tl
+    from triton.language.extra import libdevice as empty_functions
     from triton.runtime.jit import JITFunction
 
     kind: Any = JITFunction
@@ -75,6 +141,8 @@ def _interpreting(interpreter: Any) -> Iterator[None]:
             scope.set_attr(module, "associative_scan", _scan)
         for name, function in interpreter_ops.builder_methods().items():
             scope.set_attr(interpreter.InterpreterBuilder, name, function)
+        for name, function in libdevice.interpreted_functions().items():
+            scope.set_attr(empty_functions, name, function)
         kind.__call__ = lambda self, *args, **kwargs: _rewritten(interpreter, self)(*args, **kwargs)
         yield
     finally:

@@ -163,8 +163,8 @@ def _run_assembly(self: Any, text: str, constraints: str, values: Any, kinds: An
 def _atomic(original: Callable[..., Any]) -> Callable[..., Any]:
     def update(self: Any, operation: Any, pointer: Any, value: Any, mask: Any, sem: Any, scope: Any) -> Any:
         """Add bfloat16 numbers one after the other: several may have one address."""
-        from triton._C.libtriton import interpreter as memory
         from triton._C.libtriton import ir
+        from triton.runtime.interpreter import _interpreter as memory
 
         if not is_encoded(value.dtype):
             pointer, value, mask = (_contiguous(handle) for handle in (pointer, value, mask))

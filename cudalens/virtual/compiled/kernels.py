@@ -61,7 +61,10 @@ class DeviceKernel:
 
     Attributes:
         name: The name in the generated code.
+        is_certain: True; generated code states which arguments it writes.
     """
+
+    is_certain: Final = True
 
     def __init__(self, gpus: Gpus, tuner: Any, kernel_name: str) -> None:
         self._gpus, self._tuner, self.name = gpus, tuner, kernel_name
@@ -80,30 +83,7 @@ class DeviceKernel:
         """
         if self._gpus.is_closed:
             raise VirtualDeviceError(_ENDED)
-        named = self._named(args) | kwargs
-        written = [value for name, value in named.items() if isinstance(value, torch.Tensor) and self.writes(name)]
-        tensors = [value for value in named.values() if isinstance(value, torch.Tensor)]
-        place = next(filter(None, map(residence_of, tensors)), None)
-        device = self._gpus.machine.current_device if place is None else place.device
-        call, values = KernelCall(self, tuple(named)), tuple(named.values())
-        stream, log = self._gpus.machine.current_stream(device), self._gpus.machine.op_log
-        if log is not None:
-            log.begin_call(f"{NAMESPACE}::{self.name}", call, values, {})
-        if self._gpus.shapes is not None:
-            for tensor in written:
-                forget(tensor)
-        elif stream.capture is not None:
-            stream.capture.run(call, values, {})
-        else:
-            call(*values)
-        self._model(device, named, tensors)
-        if log is not None:
-            log.called(written)
-        if gpu_trace.is_on():
-            arguments = tuple(
-                (name, value, self.writes(name)) for name, value in named.items() if isinstance(value, torch.Tensor)
-            )
-            gpu_trace.emit(gpu_trace.KernelLaunched(self.name, device.index, stream.handle, arguments, True))
+        launch_kernel(self._gpus, self, self._named(args) | kwargs)
 
     def _named(self, args: tuple[Any, ...]) -> dict[str, Any]:
         """The arguments by name; generated code passes those that are not constants of the configuration."""
@@ -125,7 +105,7 @@ class DeviceKernel:
             VirtualDeviceError: The interpreter cannot run it.
         """
         blocks = self._interpreted_blocks(named)
-        values = {name: _host_value(named[name]) for name in self._parameters if name in named}
+        values = {name: host_value(named[name]) for name in self._parameters if name in named}
         constants = {**self._constants, **self._config.kwargs, **blocks}
         for name in self._parameters:
             if name not in values:
@@ -134,14 +114,16 @@ class DeviceKernel:
         signature = {name: kind for name, kind in self._signature.items() if name in named}
         try:
             with hidden_work(self._gpus):
-                run_kernel(self._tuner.fn, grid, values, signature)
+                is_of_program = self._meta.get("grid_type") not in _FREE_GRIDS
+                run_kernel(self._tuner.fn, grid, values, signature, memory_of(named) if is_of_program else None)
         except Exception as error:
             raise VirtualDeviceError(_INTERPRETER.format(name=self.name, error=error)) from error
 
     def _grid(self, config: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[int, int, int]:
         from torch._inductor.runtime.triton_heuristics import GridExpr
 
-        expression: Any = GridExpr.from_meta(self._meta, dict(config))
+        launched = {"num_warps": self._config.num_warps, "num_stages": self._config.num_stages, **config}
+        expression: Any = GridExpr.from_meta(self._meta, launched)  # a grid of the program is known by all of them
         numbers = {name: value for name, value in named.items() if not isinstance(value, torch.Tensor)}
         x, y, z = expression.eval_slow({**config, **numbers})
         return int(x), int(y), int(z)
@@ -163,25 +145,13 @@ class DeviceKernel:
                 room //= blocks[name]
         return blocks
 
-    def _model(self, device: Device, named: Mapping[str, Any], tensors: list[torch.Tensor]) -> None:
+    def model(self, device: Device, named: Mapping[str, Any], tensors: list[torch.Tensor]) -> None:
         """Issue the kernel to the current stream of a device."""
-        spec = self._gpus.spec
         num_bytes, flops = self._num_bytes(tensors), int(self._meta.get("kernel_flop") or 0)
-        grid = self._grid(self._config.kwargs, named)
-        threads = _WARP_THREADS * int(self._config.num_warps)
         family: Any = "other" if self._meta.get("num_reduction") else "dense"
-        work = Work(
-            "kernel",
-            self.name,
-            kernel_ns(spec, flops, num_bytes, "float32", family),
-            min(1.0, max(1, prod(grid)) * threads / spec.max_resident_threads),
-            num_bytes,
-            flops,
-            grid=grid,
-            block=(threads, 1, 1),
-            op=self.name,
-        )
-        self._gpus.launch(device, work, "cuLaunchKernel")
+        duration_ns = kernel_ns(self._gpus.spec, flops, num_bytes, "float32", family)
+        grid, num_warps = self._grid(self._config.kwargs, named), int(self._config.num_warps)
+        issue_kernel(self._gpus, device, self.name, duration_ns, num_bytes, flops, grid, num_warps)
 
     def _num_bytes(self, tensors: list[torch.Tensor]) -> int:
         """Inductor's estimate of the bytes that a kernel of fixed sizes moves; else the sizes of its arguments."""
@@ -198,6 +168,59 @@ class DeviceKernel:
         return any(f"    {name} = " not in source for name in sizes)
 
 
+def launch_kernel(gpus: Gpus, kernel: Any, named: Mapping[str, Any]) -> None:
+    """Launch a Triton kernel on the current stream: compute or capture its values, and model its time.
+
+    Args:
+        gpus: The virtual GPUs.
+        kernel: A `DeviceKernel`, or another object with its attributes and methods.
+        named: The arguments by name.
+    """
+    written = [value for name, value in named.items() if isinstance(value, torch.Tensor) and kernel.writes(name)]
+    tensors = [value for value in named.values() if isinstance(value, torch.Tensor)]
+    place = next(filter(None, map(residence_of, tensors)), None)
+    device = gpus.machine.current_device if place is None else place.device
+    call, values = KernelCall(kernel, tuple(named)), tuple(named.values())
+    stream, log = gpus.machine.current_stream(device), gpus.machine.op_log
+    if log is not None:
+        log.begin_call(f"{NAMESPACE}::{kernel.name}", call, values, {})
+    if gpus.shapes is not None:
+        for tensor in written:
+            forget(tensor)
+    elif stream.capture is not None:
+        stream.capture.run(call, values, {})
+    else:
+        call(*values)
+    kernel.model(device, named, tensors)
+    if log is not None:
+        log.called(written)
+    if gpu_trace.is_on():
+        arguments = tuple(
+            (name, value, kernel.is_certain and kernel.writes(name))
+            for name, value in named.items()
+            if isinstance(value, torch.Tensor)
+        )
+        launched = gpu_trace.KernelLaunched(kernel.name, device.index, stream.handle, arguments, kernel.is_certain)
+        gpu_trace.emit(launched)
+
+
+def issue_kernel(
+    gpus: Gpus,
+    device: Device,
+    name: str,
+    duration_ns: int,
+    num_bytes: int,
+    flops: int,
+    grid: tuple[int, int, int],
+    num_warps: int,
+) -> None:
+    """Issue the modelled kernel of a launch to the current stream of a device."""
+    threads = _WARP_THREADS * num_warps
+    room = min(1.0, max(1, prod(grid)) * threads / gpus.spec.max_resident_threads)
+    work = Work("kernel", name, duration_ns, room, num_bytes, flops, grid=grid, block=(threads, 1, 1), op=name)
+    gpus.launch(device, work, "cuLaunchKernel")
+
+
 class KernelCall:
     """A launch of a kernel as an operator, for graph captures and for the log of the explorer.
 
@@ -209,7 +232,7 @@ class KernelCall:
         written_places: Positions of the arguments that it writes.
     """
 
-    def __init__(self, kernel: DeviceKernel, names: tuple[str, ...]) -> None:
+    def __init__(self, kernel: Any, names: tuple[str, ...]) -> None:
         self._kernel, self._names = kernel, names
         self._schema = SimpleNamespace(name=f"{NAMESPACE}::{kernel.name}")
         self.written_places = tuple(index for index, name in enumerate(names) if kernel.writes(name))
@@ -219,12 +242,17 @@ class KernelCall:
         self._kernel.compute(dict(zip(self._names, args, strict=True)))
 
 
-def _host_value(value: Any) -> Any:
+def memory_of(named: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """The addresses and sizes in host memory of the storages of arguments."""
+    storages = [value.untyped_storage() for value in named.values() if isinstance(value, torch.Tensor)]
+    return [(int(_data_ptr(storage)), storage.nbytes()) for storage in storages]
+
+
+def host_value(value: Any) -> Any:
     """The host address of a tensor's first element; a number as it is."""
     if not isinstance(value, torch.Tensor):
         return value
-    address = int(_data_ptr(value.untyped_storage()))
-    return address + int(value.storage_offset()) * value.element_size()
+    return int(_data_ptr(value.untyped_storage())) + int(value.storage_offset()) * value.element_size()
 
 
 def _block_size(prefix: str, numel: int, most: int) -> int:

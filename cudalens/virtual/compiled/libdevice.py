@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from cudalens.virtual.dispatch.dispatch_utils import below_modes
-from cudalens.virtual.patching import Patches
 
 
 def _by_torch(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
@@ -123,15 +122,17 @@ _TO_INT64: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
-def install(patches: Patches) -> None:
-    """Replace the functions of Triton's module, which are empty: the compiler replaces their calls."""
+@functools.cache
+def interpreted_functions() -> dict[str, Callable[..., Any]]:
+    """Return the functions that replace those of Triton's module, which are empty, by name."""
     from triton.language.extra import libdevice
 
     module: Any = libdevice
-    for name in dir(module):
-        if name.startswith("_") or not callable(getattr(module, name)) or isinstance(getattr(module, name), type):
-            continue
-        patches.set(module, name, _interpreted(name))
+    names = [name for name in dir(module) if not name.startswith("_")]
+    functions = [
+        name for name in names if callable(getattr(module, name)) and not isinstance(getattr(module, name), type)
+    ]
+    return {name: _interpreted(name) for name in functions}
 
 
 def _interpreted(name: str) -> Callable[..., Any]:

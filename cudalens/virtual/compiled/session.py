@@ -15,8 +15,9 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.compiled import fake_tensors, graph_trees, libdevice, probe
+from cudalens.virtual.compiled import fake_tensors, graph_trees, probe
 from cudalens.virtual.compiled.callbacks import DeviceCallback, innermost, make_backend
+from cudalens.virtual.compiled.driver import install_driver
 from cudalens.virtual.compiled.kernels import DeviceKernel, adapt_module
 from cudalens.virtual.compiled.tracing import (
     ProgramModes,
@@ -127,16 +128,16 @@ class Session:
         from torch._inductor.async_compile import AsyncCompile
         from torch._inductor.codecache import PyCodeCache
         from torch._inductor.codegen.triton import TritonKernel
-        from triton.runtime import driver
+        from torch._inductor.graph import GraphLowering
 
         patches = self._patches
         patches.on_restore(clear_caches)
         clear_caches()
+        install_driver(patches, self.gpus)
         fake_tensors.install(patches)
         install_attention(patches)
+        install_views(patches)
         fake_tensors.install_guards(patches)
-        libdevice.install(patches)
-        patches.set(driver, "_active", make_driver(self.gpus))
         patches.set(AsyncCompile, "triton", self._make_kernel)
         for name in ("compile_fx_forward", "compile_fx_backward"):
             patches.set(compile_fx, name, self._in_scope(getattr(compile_fx, name)))
@@ -145,6 +146,7 @@ class Session:
         describe: Any = TritonKernel.inductor_meta_per_kernel
         patches.set(TritonKernel, "inductor_meta_per_kernel", _with_sizes(describe))
         install_optimizers(patches, self._program_running)
+        patches.set(GraphLowering, "constant_name", self._moving_constants(GraphLowering.constant_name))
         patches.set(compile_fx, "compile_fx", self._without_measuring(compile_fx.compile_fx))
         folder = tempfile.TemporaryDirectory(prefix="cudalens-compiled-")
         self._folder = Path(folder.name)
@@ -251,6 +253,21 @@ class Session:
 
         return load_by_key_path
 
+    def _moving_constants(self, name_of: Callable[..., str]) -> Callable[..., str]:
+        """Move constants that a graph made on the host to the device, with the modes of the program."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        def constant_name(graph: Any, name: str, device: torch.device | None) -> str:
+            constant = graph.constants[name]
+            if not is_tracing() or device is None or device.type != "cuda" or constant.device == device:
+                return name_of(graph, name, device)
+            with _disable_current_modes(), self._program_running():
+                moved = constant.to(device)
+                moved_name: str = graph.allocate_non_dup_const_name(f"{name}_cuda{device.index or 0}", moved)
+                return moved_name
+
+        return constant_name
+
     def _forget_modules(self) -> None:
         """Remove the modules of generated code from Inductor's list and from Python's."""
         from torch._inductor.codecache import PyCodeCache
@@ -309,6 +326,17 @@ def install_attention(patches: Patches) -> None:
         register_kernels(patches, key, {"scaled_dot_product_attention": attend})
 
 
+def install_views(patches: Patches) -> None:
+    """Add the one in-place view that torch does not have for that device; all devices have the same kernel."""
+
+    def as_strided_(tensor: torch.Tensor, *sizes: Any) -> torch.Tensor:
+        operator: Any = torch.ops.aten.as_strided_.default
+        result: torch.Tensor = operator.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), tensor, *sizes)
+        return result
+
+    register_kernels(patches, "Lazy", {"as_strided_": as_strided_})
+
+
 # Clear what torch remembers of the GPU: a virtual device must neither use it nor leave it behind.
 
 #: Modules whose cached functions depend on the GPU or on functions that a virtual device replaces.
@@ -343,35 +371,6 @@ def _clear_classes() -> None:
         codecache.CacheBase.get_system.cache_clear()
     if compiler is not None:
         compiler.CompiledTritonKernels.cache_clear()
-
-
-# A Triton driver for the modelled GPU: it has a target and no GPU.
-
-
-def make_driver(gpus: Gpus) -> Any:
-    """A driver of Triton's NVIDIA backend that reports the modelled GPU.
-
-    Inductor expects an instance of the backend's class.
-    """
-    from triton.backends import backends
-    from triton.backends.compiler import GPUTarget
-
-    base: Any = backends["nvidia"].driver
-    major, minor = torch.cuda.get_device_capability()
-
-    class VirtualDriver(base):  # type: ignore[misc]
-        """Reports the modelled GPU; its constructor would load the CUDA driver."""
-
-        def __init__(self) -> None:
-            self.get_device_capability = lambda device=0: (major, minor)
-            self.get_current_device = lambda: gpus.machine.current_device.index
-            self.set_current_device = torch.cuda.set_device
-            self.get_current_stream = lambda device=None: torch._C._cuda_getCurrentRawStream(device or 0)
-
-        def get_current_target(self) -> Any:
-            return GPUTarget("cuda", major * 10 + minor, 32)
-
-    return VirtualDriver()
 
 
 # Install torch.compile's support with a virtual device.

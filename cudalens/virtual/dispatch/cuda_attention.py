@@ -36,8 +36,10 @@ def attend(
     found = attend_fused(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
     if found is not None:
         return found
+    # the plain formula adds a mask; torch converts it before it calls this operator
+    bias = None if attn_mask is None else _as_numbers(attn_mask, query.dtype)
     return _aten._scaled_dot_product_attention_math.default(
-        query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
+        query, key, value, bias, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
     )[0]
 
 
@@ -138,11 +140,17 @@ def _efficient(
 
 def _as_bias(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
     """A mask as numbers to add, in rows of aligned length."""
-    if mask.dtype is torch.bool:
-        allowed = torch.zeros((), dtype=query.dtype, device=mask.device)
-        forbidden = torch.full((), float("-inf"), dtype=query.dtype, device=mask.device)
-        mask = torch.where(mask, allowed, forbidden)
+    mask = _as_numbers(mask, query.dtype)
     missing = -mask.shape[-1] % _MASK_ALIGNMENT
     if missing:
         mask = torch.nn.functional.pad(mask, (0, missing))[..., : mask.shape[-1]]
     return mask.expand(*query.shape[:3], key.shape[2])
+
+
+def _as_numbers(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """A mask as numbers to add: 0 where a key is allowed, else minus infinity."""
+    if mask.dtype is not torch.bool:
+        return mask
+    allowed = torch.zeros((), dtype=dtype, device=mask.device)
+    forbidden = torch.full((), float("-inf"), dtype=dtype, device=mask.device)
+    return torch.where(mask, allowed, forbidden)

@@ -113,8 +113,9 @@ _SIGNS: Final = {
         "to_padded_tensor()), or on the CPU."
     ),
     "no rule registered for HigherOrderOperator": (
-        "higher-order operators (flex_attention, scan, ...) are not modelled on a virtual CUDA device. Use the "
-        "plain form, such as torch.nn.functional.scaled_dot_product_attention with a mask."
+        "higher-order operators (flex_attention, scan, ...) are not modelled on a virtual CUDA device. Call "
+        "flex_attention in a function that torch.compile compiles, or use the plain form, such as "
+        "torch.nn.functional.scaled_dot_product_attention with a mask."
     ),
     "argument of type: <class 'torch.storage.UntypedStorage'>": (
         "a device without values (values=False) cannot trace operators (torch.func.linearize, make_fx). Use a device "

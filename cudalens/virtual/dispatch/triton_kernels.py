@@ -3,7 +3,7 @@
 The interpreter gets host tensors that share the memory, so nothing is copied; its internal operators are not modelled.
 A launch is modelled as one kernel on the current stream, and recorded with the tensors that it reads and writes. The
 interpreter passes the addresses of every store to ``triton.runtime.interpreter._interpreter``, which gives the written
-tensors. Compiled kernels are refused, because there is no GPU.
+tensors. `cudalens.virtual.compiled.user_kernels` runs kernels that Triton would compile.
 """
 
 from __future__ import annotations
@@ -33,10 +33,6 @@ from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.machine import Device
 from cudalens.virtual.timing.several_kernels import NAMESPACE
 
-_COMPILED: Final = (
-    "a virtual CUDA device cannot run the compiled Triton kernel {name}. Set TRITON_INTERPRET=1 before Triton is "
-    "imported, so that its interpreter runs the kernel."
-)
 _CAPTURED: Final = (
     "a virtual CUDA device cannot capture the interpreted Triton kernel {name} in a CUDA graph. Launch it outside of "
     "the capture, or use torch operators instead."
@@ -61,21 +57,8 @@ _interpreter_lock: Final = threading.RLock()
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Run interpreted kernels, refuse compiled ones."""
-    when_imported(patches, "triton.runtime.jit", lambda module: _refuse(patches, module))
+    """Run interpreted kernels."""
     when_imported(patches, "triton.runtime.interpreter", lambda module: _run_here(patches, gpus, module))
-
-
-def _refuse(patches: Patches, module: ModuleType) -> None:
-    kind: Any = module.JITFunction
-    original = kind.run
-
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs.get("warmup") and is_any_resident(_tensors(args, kwargs)):
-            raise VirtualDeviceError(_COMPILED.format(name=name_of(self)))
-        return original(self, *args, **kwargs)
-
-    patches.set(kind, "run", run)
 
 
 def _run_here(patches: Patches, gpus: Gpus, module: ModuleType) -> None:

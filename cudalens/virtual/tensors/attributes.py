@@ -81,6 +81,19 @@ def _hidden(value: Any) -> Any:
     return hidden_device(value) if isinstance(value, torch.device) else value
 
 
+def _hidden_target(value: Any) -> Any:
+    """The device that torch's C++ accepts for a target of ``to()``, which a program may name by a text or a number."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return hidden_device(torch.device("cuda", value))
+    return hidden_device(torch.device(value)) if isinstance(value, str) else _hidden(value)
+
+
+def _move_traced(tensor: torch.Tensor, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """``cuda()`` of a traced tensor."""
+    target = torch.device("cuda", device) if isinstance(device, int) else torch.device(device or "cuda")
+    return _original("to")(tensor, hidden_device(target), *args, **kwargs)
+
+
 def _original(name: str) -> Any:
     for owner in torch.Tensor.__mro__:
         if name in vars(owner):
@@ -93,9 +106,15 @@ def _method(bound: Any, name: str) -> Any:
     original = _original(name)
 
     def method(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        if is_tracing() and place_of(self) is None:
+        if not is_tracing() or place_of(self) is not None:
+            return bound(self, *args, **kwargs)
+        if name == "cuda":
+            return _move_traced(self, *args, **kwargs)
+        if name != "to":
             return original(self, *args, **kwargs)
-        return bound(self, *args, **kwargs)
+        if "device" in kwargs:
+            kwargs["device"] = _hidden_target(kwargs["device"])
+        return original(self, *map(_hidden_target, args[:1]), *args[1:], **kwargs)
 
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
     method.__doc__ = getattr(_original(name), "__doc__", None)

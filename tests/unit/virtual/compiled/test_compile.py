@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch._dynamo
 from torch.nn import functional
+from torch.nn.attention import flex_attention
 
 import cudalens
 import cudalens.virtual
@@ -266,6 +267,23 @@ def test_attention_is_one_fused_kernel_in_each_direction_with_the_gradients_of_e
     torch.testing.assert_close([tensor.grad for tensor in (query, key, value)], expected, **close)
 
 
+@pytest.mark.parametrize("shape", [(5, 16), (2, 5, 16), (2, 3, 5, 10)])  # without a fused kernel
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_attention_by_the_plain_formula_leaves_out_masked_keys(h100, shape, backend):
+    query, key, value = (torch.randn(shape, device="cuda", requires_grad=True) for _ in range(3))
+    mask = torch.ones(5, 5, device="cuda", dtype=torch.bool).tril()
+    mask[1] = False  # no key is allowed
+
+    def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return functional.scaled_dot_product_attention(query, key, value, mask)
+
+    def results(function) -> list[torch.Tensor]:
+        attended = function(query, key, value)
+        return [attended, *torch.autograd.grad(attended.sin().sum(), (query, key, value))]
+
+    torch.testing.assert_close(results(torch.compile(attend, backend=backend)), results(attend))
+
+
 def test_a_constant_of_the_program_is_on_the_device(h100):
     def padded(x: torch.Tensor) -> torch.Tensor:
         nothing = torch.tensor([], dtype=x.dtype, device=x.device)
@@ -283,6 +301,17 @@ def test_convolutions_have_the_layout_that_the_generated_code_expects(h100):
     torch.testing.assert_close(torch.compile(model)(x), expected, rtol=1e-4, atol=1e-5)
     last = torch.compile(model)(x.to(memory_format=torch.channels_last))
     torch.testing.assert_close(last, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_kernels_that_convert_a_convolution_are_named_as_its_parts(h100):
+    model, x = torch.nn.Conv2d(3, 8, 3).cuda(), torch.randn(2, 3, 9, 9, device="cuda")
+    compiled = torch.compile(model)
+    compiled(x)
+    *converted, convolution, back, bias = kernels(lambda: compiled(x))
+    assert converted == ["extern_kernels.convolution::to_channels_last"] * 2
+    assert convolution == "extern_kernels.convolution"
+    assert back == "extern_kernels.convolution::from_channels_last"
+    assert bias.startswith("triton_poi_fused_convolution")
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2])
@@ -314,3 +343,80 @@ def test_the_functions_of_the_graph_trees_are_there_before_the_first_compilation
     import torch._inductor.cudagraph_trees
 
     assert hasattr(torch._C, "_construct_CUDA_Tensor_From_Storage_And_Metadata")
+
+
+def test_flex_attention_has_the_gradients_of_the_plain_formula(h100):
+    def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        key, value = key.repeat_interleave(2, 1), value.repeat_interleave(2, 1)
+        distance = torch.arange(140, device="cuda")[:, None] - torch.arange(140, device="cuda")
+        scores = query @ key.mT / 4 - 0.1 * distance
+        return scores.masked_fill((distance < 0) | (distance >= 40), -float("inf")).softmax(-1) @ value
+
+    blocks = flex_attention.create_block_mask(
+        lambda batch, head, row, column: (row >= column) & (row - column < 40), 1, 1, 140, 140, device="cuda"
+    )
+
+    def attend_by_blocks(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        def score(value, batch, head, row, column):
+            return value - 0.1 * (row - column)
+
+        return flex_attention.flex_attention(query, key, value, score, blocks, enable_gqa=True)
+
+    query, key, value = (torch.randn(1, heads, 140, 16, device="cuda", requires_grad=True) for heads in (2, 1, 1))
+
+    def results(function) -> list[torch.Tensor]:
+        attended = function(query, key, value)
+        return [attended, *torch.autograd.grad(attended.sin().sum(), (query, key, value))]
+
+    compiled = torch.compile(attend_by_blocks)
+    torch.testing.assert_close(results(compiled), results(attend), rtol=1e-4, atol=1e-5)
+    assert any(
+        name.startswith("triton_tem_fused_flex_attention") for name in kernels(lambda: compiled(query, key, value))
+    )
+
+
+def test_a_copy_to_the_host_and_back_is_compiled(h100):
+    x = torch.randn(4, 6, device="cuda")
+    for move in (lambda t: t.cuda(), lambda t: t.cuda(0), lambda t: t.to("cuda:0"), lambda t: t.to(device=0)):
+        result = torch.compile(lambda x, move=move: move(x.cpu() * 2).sin(), fullgraph=True)(x)
+        assert result.device == torch.device("cuda", 0)
+        torch.testing.assert_close(result, (x * 2).sin())
+
+
+def test_a_short_time_fourier_transform_is_compiled(h100):
+    x = torch.randn(2, 100, device="cuda")
+
+    def round_trip(x: torch.Tensor) -> torch.Tensor:
+        window = torch.hann_window(16, device=x.device)
+        spectrum = torch.stft(x, 16, 8, window=window, return_complex=True)
+        return torch.istft(spectrum * 2, 16, 8, window=window)
+
+    torch.testing.assert_close(torch.compile(round_trip)(x), round_trip(x), rtol=1e-4, atol=1e-5)
+
+
+def test_a_view_in_place_is_compiled(h100):
+    x = torch.randn(4, 6, device="cuda")
+    result = torch.compile(lambda x: x.clone().as_strided_((3, 2), (2, 1), 1).sin())(x)
+    torch.testing.assert_close(result, x.flatten()[1:7].view(3, 2).sin())
+
+
+def test_a_list_of_numbers_is_a_constant_on_the_device(h100):
+    image = torch.randn(1, 1, 6, 6, device="cuda")
+
+    def blur(image: torch.Tensor) -> torch.Tensor:
+        weight = torch.tensor([[1.0, 2, 1], [2, 4, 2], [1, 2, 1]], device=image.device)
+        return functional.conv2d(functional.pad(image, (1, 1, 1, 1), mode="reflect"), weight[None, None])
+
+    torch.testing.assert_close(torch.compile(blur)(image), blur(image), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (2, 5, 3)])
+def test_matrices_that_an_operator_of_the_cpu_lays_out_are_read_as_such(h100, shape):
+    def rebuild(x: torch.Tensor) -> torch.Tensor:
+        left, values, right = torch.linalg.svd(x, full_matrices=False)
+        return (left * values[..., None, :]) @ right + 1
+
+    x = torch.randn(shape, device="cuda")
+    torch.testing.assert_close(torch.compile(rebuild)(x), x + 1, rtol=1e-4, atol=1e-5)
+    places = torch.compile(lambda x: torch.nonzero_static(x > 0, size=5) * 2)(x)
+    assert torch.equal(places, torch.nonzero_static(x > 0, size=5) * 2)

@@ -1,0 +1,22 @@
+"""Run the tests of user_kernel_cases.py in a process in which Triton compiles kernels; here it interprets them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CASES = Path(__file__).with_name("user_kernel_cases.py")
+
+
+def test_the_cases_pass_where_triton_compiles():
+    pytest.importorskip("triton", reason="needs Triton")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(CASES)],
+        env=os.environ | {"TRITON_INTERPRET": "0"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "skipped" not in done.stdout

@@ -8,14 +8,12 @@ handles them.
 from __future__ import annotations
 
 import functools
-import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 import torch
-from torch import _meta_registrations
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudalens.device.modes import is_faking
@@ -70,7 +68,6 @@ def install(patches: Patches) -> None:
     _fold_on_host(patches)
     _trace_constants_on_host(patches)
     _lay_out_convolutions(patches)
-    _lay_out_as_on_host(patches)
     for traced in (mode, FunctionalTensorMode, ProxyTorchDispatchMode):
         patches.set(traced, "__torch_dispatch__", _with_shown_devices(traced.__torch_dispatch__))
 
@@ -133,23 +130,6 @@ def _lay_out_convolutions(patches: Patches) -> None:
         return next((found for found in formats if found is not torch.contiguous_format), torch.contiguous_format)
 
     patches.set(torch._C, "_conv_determine_backend_memory_format", memory_format)
-
-
-#: Functions of torch that find the layout of results for a device, of operators whose results have the CPU's layout
-#: on a virtual device.
-_HOST_LAYOUTS: Final = ("_linalg_svd_meta", "nonzero_static")
-
-
-def _lay_out_as_on_host(patches: Patches) -> None:
-    """Generated code reads the results of these operators where the CPU's operators write them."""
-    module: Any = _meta_registrations
-    device_of = module.device_hint
-
-    def device_hint(tensor: Any) -> str:
-        caller = sys._getframe(1).f_code.co_name
-        return "cpu" if is_tracing() and caller in _HOST_LAYOUTS else str(device_of(tensor))
-
-    patches.set(module, "device_hint", device_hint)
 
 
 def _on_host(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -498,8 +498,9 @@ def rank_environment(cluster: Cluster, rank: int, port: int = 29500) -> Iterator
         yield
     finally:
         sys.excepthook = show_error  # that of init_process_group names the rank before each line
-        os.environ.clear()
-        os.environ.update(before)  # also without what the program has set, which another rank would read
+        for name in os.environ.keys() - before.keys():  # what the program has set, which another rank would read
+            del os.environ[name]
+        os.environ.update(before)
         gc.collect()  # modules of DistributedDataParallel must end before their group
         if dist.is_initialized():
             dist.destroy_process_group()

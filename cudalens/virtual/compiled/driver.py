@@ -37,7 +37,7 @@ def make_driver(gpus: Gpus) -> Any:
     from triton.backends.compiler import GPUTarget
 
     base: Any = backends["nvidia"].driver
-    major, minor = torch.cuda.get_device_capability()
+    major, minor = gpus.spec.compute_capability  # torch's function would initialise CUDA
 
     class VirtualDriver(base):  # type: ignore[misc]
         """Reports the modelled GPU; its constructor would load the CUDA driver."""

@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+import cudalens
 
 CASES = Path(__file__).with_name("user_kernel_cases.py")
 
@@ -20,3 +23,10 @@ def test_the_cases_pass_where_triton_compiles():
     )
     assert done.returncode == 0, done.stdout[-4000:]
     assert "skipped" not in done.stdout
+
+
+def test_a_device_with_triton_does_not_initialise_cuda():
+    """A rank of a job would get a context on the first GPU, and forked processes would be refused."""
+    pytest.importorskip("triton.runtime.driver")
+    with cudalens.virtual.device("h100x2"):
+        assert not torch.cuda.is_initialized()

@@ -96,8 +96,6 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if is_faking():
             return func(*args, **(kwargs or {}))
         if types and has_own_dispatch(types):
-            if func in _NESTED:
-                self._refuse_nested(func, args)
             return NotImplemented  # the operators that the subclass calls come here
         called = func
         if func is accumulation.ADD and accumulation.adds_in_place(args, kwargs):

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.device.modes import is_faking
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches, refusal, when_imported
@@ -72,9 +73,31 @@ def install(patches: Patches, gpus: Gpus) -> None:
         for name, key in (("load", "sources"), ("load_inline", "cuda_sources")):
             patches.set(module, name, _without_cuda_sources(getattr(module, name), name, key))
 
+    def refuse_jagged(module: ModuleType) -> None:
+        patches.set(module.NestedTensor, "__torch_dispatch__", _without_jagged(module.NestedTensor))
+
     when_imported(patches, "torch.export", refuse_export)
+    when_imported(patches, "torch.nested._internal.nested_tensor", refuse_jagged)
     when_imported(patches, "torch.cuda.green_contexts", refuse_green_contexts)
     when_imported(patches, "torch.utils.cpp_extension", refuse_extensions)
+
+
+def _without_jagged(kind: Any) -> Any:
+    """Return the handler of a class of nested tensors that refuses to make one on the device.
+
+    A dispatch mode above that of the device leaves a call with such a tensor to its class, so the check is there.
+    """
+    original = kind.__torch_dispatch__.__func__
+
+    def refuse_on_device(cls: Any, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        if func is _MAKE_JAGGED and not is_faking() and is_any_resident(args):
+            raise nested(func._schema.name)
+        return original(cls, func, types, args, kwargs)
+
+    return classmethod(refuse_on_device)
+
+
+_MAKE_JAGGED: Final = torch.ops.aten._nested_view_from_jagged.default
 
 
 def nested(what: str) -> VirtualDeviceError:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import torch
 from torch._ops import OpOverload
-from torch.nn import functional
+from torch.nn import _reduction, functional
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device as torch_default_device
 
@@ -331,7 +331,7 @@ MAKE_DEVICES: Final[dict[Any, Handler]] = {
 
 # Wrap functions whose C++ code chooses a different implementation for CUDA tensors (attention, ctc_loss, ...).
 
-_LENGTHS: Final = ("input_lengths", "target_lengths")
+_CTC_LOSS: Final = ("log_probs", "targets", "input_lengths", "target_lengths", "blank", "reduction", "zero_infinity")
 
 
 def _attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -344,15 +344,30 @@ def _attend(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Pass lengths on the host as numbers, as the CUDA implementation reads them."""
-    lengths = {name: args[2 + i] if len(args) > 2 + i else kwargs.get(name) for i, name in enumerate(_LENGTHS)}
-    if not all(isinstance(given, torch.Tensor) and residence_of(given) is None for given in lengths.values()):
+    """Pass lengths on the host as numbers, as the CUDA implementation reads them.
+
+    The mean is computed here, because torch's C++ code would make the lengths that divide the losses on the CPU.
+    """
+    named = {**dict(zip(_CTC_LOSS, args, strict=False)), **kwargs}
+    lengths = {name: _host_lengths(named.get(name)) for name in ("input_lengths", "target_lengths")}
+    are_tensors = {isinstance(named.get(name), torch.Tensor) for name in lengths}
+    if None in lengths.values() or len(are_tensors) > 1 or len(args) > len(_CTC_LOSS):
+        return func(*args, **kwargs)  # lengths on a device, or an error of torch
+    if not isinstance(named.get("log_probs"), torch.Tensor) or residence_of(named["log_probs"]) is None:
         return func(*args, **kwargs)
-    numbers = {name: tuple(given.tolist()) for name, given in lengths.items() if given is not None}
-    for i, name in enumerate(_LENGTHS):
-        if len(args) > 2 + i:
-            args = (*args[: 2 + i], numbers.pop(name), *args[3 + i :])
-    return func(*args, **{**kwargs, **numbers})
+    named.update(lengths)
+    if named.get("reduction", "mean") not in ("mean", _reduction.get_enum("mean")):
+        return func(**named)
+    named["reduction"] = "none" if func is functional.ctc_loss else _reduction.get_enum("none")
+    losses = func(**named)
+    return (losses / losses.new_tensor(lengths["target_lengths"]).clamp_min(1)).mean()
+
+
+def _host_lengths(given: Any) -> tuple[int, ...] | None:
+    """Return lengths as numbers; None for those on a device."""
+    if isinstance(given, torch.Tensor):
+        return tuple(given.flatten().tolist()) if residence_of(given) is None else None
+    return tuple(given) if isinstance(given, (list, tuple)) else None
 
 
 def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

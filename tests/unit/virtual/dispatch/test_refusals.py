@@ -131,6 +131,13 @@ def test_other_layouts_are_refused_on_the_device(x: torch.Tensor, make: Callable
         make(x)
 
 
+def test_jagged_tensors_are_refused_in_a_graphed_function(x: torch.Tensor) -> None:
+    graphed = cudalens.cudagraph(lambda x: torch.nested.nested_tensor([x, x[:2]], layout=torch.jagged).values() * 2)
+    for _ in range(3):
+        with pytest.raises(VirtualDeviceError, match="nested"):
+            graphed(x)
+
+
 def test_a_refused_call_keeps_no_tensor(x: torch.Tensor) -> None:
     before = torch.cuda.memory_allocated()
     gc.disable()

@@ -129,6 +129,21 @@ def test_ctc_loss_takes_lengths_of_the_host(where, make):
     assert torch.equal(loss.cpu(), expected)
 
 
+def test_ctc_loss_of_one_sequence_takes_lengths_without_a_dimension():
+    scores, labels, length = torch.arange(20.0).view(5, 4).sin().log_softmax(-1), torch.tensor([1, 2]), torch.tensor(2)
+    expected = functional.ctc_loss(scores, labels, (5,), (2,))
+    assert torch.equal(functional.ctc_loss(scores.cuda(), labels.cuda(), torch.tensor(5), length).cpu(), expected)
+
+
+def test_autograd_saves_the_lengths_of_ctc_loss_on_the_device():
+    saved = []
+    scores = torch.arange(40.0).view(5, 2, 4).sin().log_softmax(-1).cuda().requires_grad_()
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: saved.append(tensor.device.type), lambda _: None):
+        functional.ctc_loss(scores, torch.tensor([[1, 2], [1, 1]]).cuda(), (5, 5), (2, 2))
+    assert len(saved) == 5  # scores, labels, two results, and the lengths that divide the losses
+    assert set(saved) == {"cuda"}
+
+
 def test_one_hot_with_a_number_of_classes_does_not_wait():
     index = torch.tensor([[0, 2], [1, 1]])
     on_device = index.cuda()

@@ -415,7 +415,8 @@ def _refuse_symmetric_memory(patches: Patches) -> None:
     module = sys.modules.get("torch.distributed._symmetric_memory")
     if module is None:
         import torch.distributed._symmetric_memory as module
-    for name in ("empty", "rendezvous", "enable_symm_mem_for_group", "get_symm_mem_workspace"):
+    making = ("empty", "rendezvous", "set_backend", "get_mem_pool", "get_mempool_allocator")
+    for name in (*making, "enable_symm_mem_for_group", "get_symm_mem_workspace"):
         if hasattr(module, name):
             text = _NVSHMEM.format(name=f"torch.distributed._symmetric_memory.{name}")
             patches.set(module, name, _refuse(text))

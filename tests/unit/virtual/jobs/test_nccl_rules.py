@@ -288,7 +288,7 @@ def test_options_of_nccl_and_groups_that_split_work():
     before = dist.is_nccl_available(), hasattr(dist, "ProcessGroupNCCL"), dist.split_group
     results = cudalens.virtual.job(sum_of_pairs, "h100x4", values=True).results
 
-    assert [results[rank] for rank in range(4)] == [("nccl", 6.0, 1.0, [0, 1])] * 2 + [("nccl", 6.0, 5.0, [2, 3])] * 2
+    assert [*results.values()] == [("nccl", 6.0, 1.0, [0, 1])] * 2 + [("nccl", 6.0, 5.0, [2, 3])] * 2
     assert len(cudalens.virtual.job(sum_of_pairs, "h100x4")) == 4
     assert (dist.is_nccl_available(), hasattr(dist, "ProcessGroupNCCL"), dist.split_group) == before
 

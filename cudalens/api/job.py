@@ -246,7 +246,7 @@ def _job_with_values(
         traces = _JobTraces(name, programs, times, runs, build)
         traces.keep()
         made = _assemble(programs, traces, runs, "")
-        made.results, made.losses = processes.results, _losses(programs, times, runs, speeds)
+        made.results, made.losses = dict(sorted(processes.results.items())), _losses(programs, times, runs, speeds)
     return made
 
 

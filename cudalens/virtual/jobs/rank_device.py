@@ -23,6 +23,7 @@ from cudalens.virtual import context
 from cudalens.virtual.jobs.communicator import AVERAGE, Collective, Communicator, program_line
 from cudalens.virtual.jobs.exchanges import Mailbox
 from cudalens.virtual.jobs.mismatch import GroupCall
+from cudalens.virtual.jobs.nccl_names import install_nccl_names
 from cudalens.virtual.jobs.operators import OPERATORS, Operator
 from cudalens.virtual.jobs.rank_numbers import RankReads
 from cudalens.virtual.jobs.rank_reads import RankReader, note_uneven_parts
@@ -45,6 +46,10 @@ _BACKEND: Final = (
 _COALESCING: Final = (
     "_coalescing_manager() gets a device at {line}: with values, gloo computes the collectives of a job, and it does "
     "not coalesce them. Leave the device out, or run the job without values."
+)
+_SPLIT: Final = (
+    "split_group() at {line} splits a group that does not have all ranks of the job: a rank does not know how others "
+    "split theirs. Make the groups with new_group() on all ranks."
 )
 _PREMULTIPLIED: Final = (
     "ReduceOp.PREMUL_SUM at {line} is of NCCL, and gloo computes the values of this job. Use ReduceOp.SUM and multiply "
@@ -120,6 +125,7 @@ class RankDevice(context.device):
         self.communicator: Communicator | None = None
         self.reads = RankReads(rank, cluster.num_gpus)
         self.joined: list[GroupCall] = []
+        self._has_device = False  # whether the program gave init_process_group a device
 
     def _install(self, gpus: Gpus) -> None:
         make_group, new_group = dist.init_process_group, dist.new_group
@@ -129,6 +135,7 @@ class RankDevice(context.device):
         report = None if self._meeting is None else self._meeting.report
         self.communicator = gpus.communicator = Communicator(gpus, self._cluster, self._rank, report)
         patches = self._patches
+        install_nccl_names(patches)
         self._replace_groups(patches, make_group, new_group)
         if not self.values:
             reader = RankReader(self._cluster, gpus.communicator, self.reads, get_rank)
@@ -167,6 +174,7 @@ class RankDevice(context.device):
             asked = str(kwargs.pop("backend", given) or "cpu:gloo,cuda:nccl").lower()
             _check_backend(asked)
             kwargs |= dict(zip(_INIT_ARGUMENTS, args, strict=False))
+            self._has_device = kwargs.get("device_id") is not None
             _check_place("world_size", kwargs, num_ranks)
             _check_place("rank", kwargs, self._rank)
             kwargs = {name: value for name, value in kwargs.items() if name in ("timeout", "group_name")}
@@ -211,11 +219,28 @@ class RankDevice(context.device):
             for name, function in (
                 ("init_process_group", init_process_group),
                 ("new_group", new_group),
+                ("split_group", self._splitting(dist.split_group, new_group)),
                 ("get_backend", get_backend),
                 ("_get_object_coll_device", get_object_device),
             ):
                 if hasattr(owner, name):
                     patches.set(owner, name, function)
+
+    def _splitting(self, split: Callable[..., Any], new_group: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a split_group() that makes its groups as new_group() does."""
+        num_ranks = self._cluster.num_gpus
+
+        @functools.wraps(split)
+        def split_group(parent_pg: Any = None, split_ranks: Any = None, timeout: Any = None, *_: Any, **kw: Any) -> Any:
+            if not split_ranks or not self._has_device:
+                return split(parent_pg, split_ranks)  # torch's own errors
+            if len(dist.get_process_group_ranks(parent_pg)) != num_ranks:
+                raise VirtualDeviceError(_SPLIT.format(line=program_line()))
+            groups = [new_group(ranks, timeout, group_desc=kw.get("group_desc")) for ranks in split_ranks]
+            own = (group for ranks, group in zip(split_ranks, groups, strict=True) if self._rank in ranks)
+            return next(own, None)
+
+        return split_group
 
     @contextmanager
     def _joining(self, function: str, ranks: Sequence[int], name: str = "") -> Iterator[None]:
@@ -390,7 +415,8 @@ def _refuse_symmetric_memory(patches: Patches) -> None:
     module = sys.modules.get("torch.distributed._symmetric_memory")
     if module is None:
         import torch.distributed._symmetric_memory as module
-    for name in ("empty", "rendezvous", "enable_symm_mem_for_group", "get_symm_mem_workspace"):
+    making = ("empty", "rendezvous", "set_backend", "get_mem_pool", "get_mempool_allocator")
+    for name in (*making, "enable_symm_mem_for_group", "get_symm_mem_workspace"):
         if hasattr(module, name):
             text = _NVSHMEM.format(name=f"torch.distributed._symmetric_memory.{name}")
             patches.set(module, name, _refuse(text))

@@ -350,6 +350,8 @@ def hooked():
         (lambda: dist.init_process_group("mpi"), "no backend 'mpi'"),
         (lambda: torch.cuda.nccl.all_reduce([begin()[1]]), "torch.cuda.nccl.all_reduce needs NCCL and a GPU"),
         (lambda: symmetric_memory.empty(8, device=begin()[1].device), "needs NVSHMEM or symmetric memory"),
+        (lambda: symmetric_memory.set_backend("NVSHMEM"), "set_backend needs NVSHMEM or symmetric memory"),
+        (lambda: symmetric_memory.get_mem_pool("cuda"), "get_mem_pool needs NVSHMEM or symmetric memory"),
         (lambda: torch.ops.symm_mem.one_shot_all_reduce(begin()[1], "sum", "0"), "this operator has none"),
         (lambda: cpp_extension.load_inline("kernel", "", "__global__ void k() {}"), "cannot run code for a GPU"),
         (lambda: (begin(), dist.all_gather_object([None, None], 1)), "needs objects of all ranks"),

@@ -1,5 +1,6 @@
 """A job accepts what torch's NCCL backend accepts, computes what NCCL computes, and raises torch's errors otherwise."""
 
+import os
 import sys
 
 import pytest
@@ -267,3 +268,50 @@ def test_a_sum_of_float8_needs_no_values():
     with pytest.raises(VirtualDeviceError, match="float8_e4m3fn at test_nccl_rules"):
         cudalens.virtual.job(program, "h100x2", values=True)
     assert cudalens.virtual.job(program, "h100x2").step_ns > 0
+
+
+def sum_of_pairs():
+    options = dist.ProcessGroupNCCL.Options(is_high_priority_stream=True)
+    options.config.max_ctas = 8
+    gpu = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl" if dist.is_nccl_available() else "gloo", device_id=gpu, pg_options=options)
+    every = dist.new_group(range(4), pg_options=options)
+    pair = dist.split_group(split_ranks=[[0, 1], [2, 3]], pg_options=options)
+    x, y = torch.full((2, 3), float(dist.get_rank()), device=gpu)
+    dist.all_reduce(x, group=every)
+    dist.all_reduce(y, group=pair)
+    return dist.get_backend(), x[0].item(), y[0].item(), dist.get_process_group_ranks(pair)
+
+
+def test_options_of_nccl_and_groups_that_split_work():
+    """Builds of torch without CUDA have no ProcessGroupNCCL; a job has it, and leaves nothing behind."""
+    before = dist.is_nccl_available(), hasattr(dist, "ProcessGroupNCCL"), dist.split_group
+    results = cudalens.virtual.job(sum_of_pairs, "h100x4", values=True).results
+
+    assert [*results.values()] == [("nccl", 6.0, 1.0, [0, 1])] * 2 + [("nccl", 6.0, 5.0, [2, 3])] * 2
+    assert len(cudalens.virtual.job(sum_of_pairs, "h100x4")) == 4
+    assert (dist.is_nccl_available(), hasattr(dist, "ProcessGroupNCCL"), dist.split_group) == before
+
+
+def split_without_a_device():
+    start()
+    dist.split_group(split_ranks=[[0], [1]])
+
+
+def split_a_part():
+    dist.init_process_group("nccl", device_id=torch.device("cuda", 0))
+    dist.split_group(dist.new_group([0]), [[0]])
+
+
+@pytest.mark.parametrize(
+    ("program", "kind", "message"),
+    [
+        (split_without_a_device, RuntimeError, "No device associated with the default pg"),
+        (split_a_part, VirtualDeviceError, r"split_group\(\) at .*test_nccl_rules.py:\d+ splits a group that does not"),
+        (lambda: dist.ProcessGroupNCCL(None, 0, 1), VirtualDeviceError, "makes a communicator of NCCL by itself"),
+    ],
+    ids=["without a device", "part", "made by hand"],
+)
+def test_what_cannot_be_split_or_made_by_hand_is_refused(program, kind, message):
+    with pytest.raises(kind, match=message):
+        cudalens.virtual.job(program, "h100x2")

@@ -216,14 +216,15 @@ def not_overlapped(arrays: TraceArrays) -> Iterator[Finding]:
     """``exposed_copies``: copies from pinned memory to the device while nothing else runs on it.
 
     Gain: what a replay saves in which work after such a copy on its stream does not wait for it, at most the time of
-    the other work and the idle time, beside which the copies can run. A copy that is the first work of the window has
+    the other work beside which no copy runs yet, and the idle time. A copy that is the first work of the window has
     nothing to run beside, and stays. Threshold: a twentieth of the window.
     """
     rows = np.setdiff1d(arrays.matching(_TO_DEVICE, "gpu_memcpy"), arrays.matching(_PAGEABLE, "gpu_memcpy"))
     if not len(rows):
         return
     mine = arrays.is_work(rows)
-    alone, beside = arrays.exposed(mine), length(arrays.work_time(~mine)) + arrays.idle_ns
+    free = subtract(arrays.work_time(~mine), arrays.work_time(mine))  # no copy runs beside it yet
+    alone, beside = arrays.exposed(mine), length(free) + arrays.idle_ns
     later = rows[arrays.ts[rows] > arrays.work.start.min()]
     gain = arrays.steady.bound(min(arrays.exposed(arrays.is_work(later)), beside), overlapped(later))
     if arrays.is_minor(gain, _NOT_OVERLAPPED):

@@ -395,6 +395,14 @@ def test_copies_beside_kernels_are_no_finding():
     assert by_rule(alone)["exposed_copies"].gain_ns == 4 * 200 * US
 
 
+def test_copies_that_all_other_work_runs_beside_are_no_finding():
+    """The copies take longer than the kernels, so a part of them is alone, and nothing is left to run beside it."""
+    world = World()
+    for _ in range(5):
+        world.device("Memcpy HtoD (Pinned -> Device)", 400 * US, cat="gpu_memcpy", stream=9, num_bytes=8 << 20)
+    assert "exposed_copies" not in by_rule(world.kernels(10, 30 * US, stream=7))
+
+
 def test_layout_conversions():
     world = World().kernels(10, 100 * US).kernels(4, 100 * US, name="void nchwToNhwcKernel<float>(int)")
     assert by_rule(world)["layout_conversions"].gain_ns == 400 * US

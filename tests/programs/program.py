@@ -10,6 +10,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+#: The condition of a program in which a result has CUDA's memory layout: the CPU's next operator rounds otherwise.
+LAYOUT = "CUDA's group norm makes a contiguous result"
+
 #: The condition of a program that casts by the lists of autocast.
 AUTOCAST = "CUDA's lists of autocast are other ones than the CPU's"
 #: A step, and the arguments of each call. The step returns tensors, or containers of tensors.

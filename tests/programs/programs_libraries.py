@@ -13,7 +13,7 @@ import torch_geometric
 import torchmetrics
 import transformers
 import x_transformers
-from program import Programs, batches, inference_step, training_step
+from program import LAYOUT, Programs, batches, inference_step, training_step
 from torch import nn
 
 PROGRAMS = Programs()
@@ -34,20 +34,20 @@ def _unet(device):
     return model.to(device)
 
 
-@PROGRAMS.add
+@PROGRAMS.add(condition=LAYOUT)
 def diffusers_unet_forward(device):
     model = _unet(device).eval()
     return inference_step(lambda x: model(x, 5).sample), batches(device, 2, 3, 8, 8)
 
 
-@PROGRAMS.add
+@PROGRAMS.add(condition=LAYOUT)
 def diffusers_unet_training(device):
     model = _unet(device)
     time = torch.tensor([3, 7]).to(device)
     return training_step(model, lambda x: model(x, time).sample.square().mean()), batches(device, 2, 3, 8, 8)
 
 
-@PROGRAMS.add
+@PROGRAMS.add(condition=LAYOUT)
 def diffusers_ddim_loop(device):
     model, scheduler = _unet(device).eval(), diffusers.DDIMScheduler(num_train_timesteps=20)
     scheduler.set_timesteps(4)
@@ -236,7 +236,7 @@ def sentence_embedding(device):
     return inference_step(embed), batches(device, 2, 8, high=64)
 
 
-@PROGRAMS.add
+@PROGRAMS.add(condition=LAYOUT)
 def diffusers_conditioned_unet_training(device):
     model = diffusers.UNet2DConditionModel(
         sample_size=8,

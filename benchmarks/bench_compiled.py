@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import resource
 import sys
 import time
 from pathlib import Path
 
 import torch
+from conditions import conditions
 from torch import nn
 from torch.nn import functional
 
@@ -108,11 +107,7 @@ def main() -> int:
         "wanted": {"seconds": WANTED_S, "host_gb": WANTED_GB},
         "conditions": {
             "virtual_device": DEVICE,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-            "cores": os.cpu_count(),
-            "load_average": os.getloadavg(),
-            "date": time.strftime("%Y-%m-%d", time.gmtime()),
+            **conditions(),
         },
     }
     print(json.dumps(result, indent=1))

@@ -15,7 +15,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -26,6 +25,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from conditions import conditions
 from torch import Tensor, nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.device_mesh import init_device_mesh
@@ -167,13 +167,7 @@ def main() -> int:
     done = subprocess.run([sys.executable, __file__, "--large"], check=True, capture_output=True, text=True)
     large = json.loads(done.stdout.splitlines()[-1])
     result = {"ranks": cost_of_ranks(), "large": large}
-    result["conditions"] = {
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "cores": os.cpu_count(),
-        "load_average": os.getloadavg(),
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-    }
+    result["conditions"] = conditions()
     print(json.dumps(result, indent=1))
     (HERE / "results" / "job.json").write_text(json.dumps(result, indent=1) + "\n")
     is_slow = large["seconds"] > WANTED_S or large["host_gib"] > WANTED_GIB

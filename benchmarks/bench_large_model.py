@@ -10,14 +10,13 @@ Usage: ``python benchmarks/bench_large_model.py``. Results go to ``benchmarks/re
 from __future__ import annotations
 
 import json
-import os
-import platform
 import resource
 import sys
 import time
 from pathlib import Path
 
 import torch
+from conditions import conditions
 
 import cudalens.virtual
 
@@ -50,11 +49,7 @@ def main() -> int:
         "wanted": {"seconds": WANTED_S, "host_gb": WANTED_GB},
         "conditions": {
             "virtual_device": DEVICE,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-            "cores": os.cpu_count(),
-            "load_average": os.getloadavg(),
-            "date": time.strftime("%Y-%m-%d", time.gmtime()),
+            **conditions(),
         },
     }
     print(json.dumps(result, indent=1))

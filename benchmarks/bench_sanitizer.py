@@ -17,8 +17,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
-import os
-import platform
 import resource
 import statistics
 import sys
@@ -28,6 +26,7 @@ from pathlib import Path
 
 import torch
 import torch.cuda._gpu_trace as gpu_trace
+from conditions import conditions
 from torch.cuda._sanitizer import CUDASanitizerDispatchMode, EventHandler
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -273,11 +272,7 @@ def main(rounds: int = 5, num_reads: int = 1_000_000) -> int:
         "wanted": WANTED,
         "conditions": {
             "virtual_device": DEVICE,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-            "cores": os.cpu_count(),
-            "load_average": os.getloadavg(),
-            "date": time.strftime("%Y-%m-%d", time.gmtime()),
+            **conditions(),
         },
     }
     (HERE / "results").mkdir(exist_ok=True)

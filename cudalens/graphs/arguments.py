@@ -14,10 +14,10 @@ from typing import Any, Final, cast
 import torch
 from torch.utils import _pytree as pytree
 
+from cudalens.device.tensors import PLAIN_TYPES
 from cudalens.errors import GraphError
 from cudalens.graphs.guards.ambient import changed_setting, settings
 from cudalens.graphs.guards.tensor_forms import TensorForms
-from cudalens.graphs.liveness import PLAIN_TYPES
 from cudalens.graphs.structure import Structure, flatten_tree, is_size, keys_in, labels_in, unflatten_tree
 
 _PLAIN: Final = (torch.Tensor, int, float, bool, str, type(None))

@@ -11,9 +11,9 @@ from typing import Any, Literal, overload
 
 import torch
 
+from cudalens.device.tensors import PLAIN_TYPES
 from cudalens.graphs.functions import Function, Mutations
 from cudalens.graphs.graphed import Graphed, take_over_name
-from cudalens.graphs.liveness import PLAIN_TYPES
 from cudalens.graphs.managers import is_in_use, limited_manager, manager
 from cudalens.graphs.padding import Pad, call_padded, pads_of
 

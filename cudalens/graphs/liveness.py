@@ -15,8 +15,7 @@ from typing import Any, Final
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-#: Classes of tensors whose methods are torch's.
-PLAIN_TYPES: Final = (torch.Tensor, torch.nn.Parameter)
+from cudalens.device.tensors import PLAIN_TYPES, stored_parts
 
 #: References to a storage in C++, by its address.
 use_count: Callable[[Any], int] = torch._C._storage_Use_Count
@@ -94,15 +93,9 @@ def storage_id(tensor: torch.Tensor) -> int:
         return 0
 
 
-def dense_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The tensors that own the memory of a tensor: itself, or the indices and values of a sparse one."""
-    if tensor.layout is torch.sparse_coo:
-        return tensor._indices(), tensor._values()
-    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
-        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
-    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
-        return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
-    return (tensor,)
+def memory_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return the tensors that own the memory of a tensor: itself, or the indices and values of a sparse one."""
+    return stored_parts(tensor) or (tensor,)
 
 
 def version_of(tensor: torch.Tensor) -> int:

@@ -37,7 +37,7 @@ from cudalens.graphs.host_values import (
     is_small,
     replaced,
 )
-from cudalens.graphs.liveness import OutputRef, dense_parts, span, storage_id, version_of
+from cudalens.graphs.liveness import OutputRef, memory_parts, span, storage_id, version_of
 from cudalens.graphs.masks import KnownMasks, indices_of
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.undo import MOST_SAVED_BYTES
@@ -492,7 +492,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for tensor in _tensors(out):
             if tensor.is_cuda and tensor.layout is not torch.strided:
                 self._find(Reason.ODD_TENSOR, f"{type(tensor).__name__}, {tensor.layout} of {name}", here)
-        for tensor in chain.from_iterable(map(dense_parts, _tensors(out))):
+        for tensor in chain.from_iterable(map(memory_parts, _tensors(out))):
             if not is_plain(tensor):
                 continue
             key = storage_id(tensor)

@@ -14,7 +14,7 @@ import torch
 
 from cudalens.device.streams import current_stream
 from cudalens.graphs.backend import is_present
-from cudalens.graphs.liveness import OutputRef, dense_parts
+from cudalens.graphs.liveness import OutputRef, memory_parts
 from cudalens.graphs.node import GraphNode
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.warmup import WarmupNode
@@ -190,7 +190,7 @@ def rescue_gradients(current: GraphNode | WarmupNode, owners: Iterable[torch.Ten
     addresses = {ref.address for ref in current.live_refs()} if every else set()
     for owner in every:
         grad = owner.grad if owner is not None else None
-        parts = dense_parts(grad) if grad is not None else ()
+        parts = memory_parts(grad) if grad is not None else ()
         if owner is not None and grad is not None and addresses.intersection(map(_address, parts)):
             with torch.no_grad():
                 grad.data = grad.clone()

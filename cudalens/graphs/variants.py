@@ -9,6 +9,7 @@ import torch
 
 from cudalens.device.graph_backend import TensorPlace
 from cudalens.device.stacks import Place
+from cudalens.device.tensors import PLAIN_TYPES
 from cudalens.errors import GraphError
 from cudalens.graphs import arguments
 from cudalens.graphs.changes import change_of_value
@@ -16,7 +17,7 @@ from cudalens.graphs.freed_history import freed_results, history_of, is_freed_in
 from cudalens.graphs.functions import Function, Variant
 from cudalens.graphs.inputs import overlaps_itself
 from cudalens.graphs.links import is_new_leaf
-from cudalens.graphs.liveness import PLAIN_TYPES, span, storage_id
+from cudalens.graphs.liveness import span, storage_id
 from cudalens.graphs.observer import is_wrapper
 from cudalens.graphs.programs import Backward, Inference, Training
 from cudalens.graphs.reasons import Finding, Reason

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.device.tensors import PLAIN_TYPES
 from cudalens.graphs.guards.found import Read, Reads
 from cudalens.graphs.guards.lookups import (
     AttributeItems,
@@ -29,7 +30,7 @@ from cudalens.graphs.guards.lookups import (
     slots_of,
 )
 from cudalens.graphs.guards.reads import find_reads, key_text
-from cudalens.graphs.liveness import PLAIN_TYPES, storage_id
+from cudalens.graphs.liveness import storage_id
 
 #: How far a search goes before it gives up; a function that uses a tensor without a name runs without a graph.
 _MOST_OBJECTS: Final = 20_000

@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from cudalens.device.modes import has_own_dispatch
+from cudalens.device.tensors import PLAIN_TYPES
 from cudalens.graphs.guards.code_names import imported, names_of, stored_by
 from cudalens.graphs.guards.files import is_functional, is_installed, is_of_torch, is_read
 from cudalens.graphs.guards.found import Read, Reads
@@ -45,7 +46,6 @@ from cudalens.graphs.guards.lookups import (
     module_of,
     slots_of,
 )
-from cudalens.graphs.liveness import PLAIN_TYPES
 
 #: How many values are looked at before a function counts as one that cannot be guarded.
 _MOST_VALUES: Final = 20_000

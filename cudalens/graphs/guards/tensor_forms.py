@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from cudalens.graphs.liveness import PLAIN_TYPES
+from cudalens.device.tensors import PLAIN_TYPES
 
 
 class TensorForms:

@@ -15,6 +15,7 @@ from torch.nn.parameter import is_lazy
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from cudalens.device import call_tracing
+from cudalens.device.tensors import PLAIN_TYPES
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.compiled.tracing import hidden_device, is_tracing, shown_device
 from cudalens.virtual.gpus import Gpus
@@ -25,7 +26,6 @@ from cudalens.virtual.tensors import storages
 from cudalens.virtual.tensors.copies import from_data, is_python_data, run_copy, to_device
 from cudalens.virtual.tensors.residency import (
     KEY,
-    PLAIN_TYPES,
     Residence,
     is_pinned,
     is_sparse,

@@ -14,8 +14,8 @@ import torch
 
 from cudalens.device import call_tracing
 from cudalens.device.modes import has_own_dispatch
+from cudalens.device.tensors import PLAIN_TYPES, stored_parts
 from cudalens.virtual.dispatch.dispatch_utils import below_modes
-from cudalens.virtual.timing.traffic import stored_parts
 from cudalens.virtual.torch_cuda import host_memory
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ KEY: Final = "_cudalens_residence"
 PINNED_KEY: Final = "_cudalens_pinned"
 #: Marks a host tensor that torch created for internal use; it moves to the device of the first operator that uses it.
 ADOPT_KEY: Final = "_cudalens_adopt"
-#: Classes of tensors that handle no function themselves.
-PLAIN_TYPES: Final = frozenset({torch.Tensor, torch.nn.Parameter})
 _SPARSE: Final = frozenset({torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
 
 

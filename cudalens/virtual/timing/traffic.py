@@ -14,6 +14,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from cudalens.device.tensors import stored_parts
 from cudalens.virtual.timing.kernel_sizes import PICKS, TOUCHES
 
 _READ, _WRITE, _UNREAD, _BOTH, _TWICE, _PICKED, _TOUCHED = range(7)
@@ -261,17 +262,6 @@ class Traffic:
         if large and len(large) != self._num_most:  # the others are contiguous
             row_dims.add(len(large[0]) - 1)
         return len(row_dims) > 1
-
-
-def stored_parts(sparse: Tensor) -> tuple[Tensor, ...]:
-    """Return the dense tensors that store a sparse tensor; none for a layout that does not expose them."""
-    if sparse.layout is torch.sparse_coo:
-        return sparse._values(), sparse._indices()
-    if sparse.layout in (torch.sparse_csr, torch.sparse_bsr):
-        return sparse.values(), sparse.crow_indices(), sparse.col_indices()
-    if sparse.layout in (torch.sparse_csc, torch.sparse_bsc):
-        return sparse.values(), sparse.ccol_indices(), sparse.row_indices()
-    return ()
 
 
 def stored_elements(tensor: Tensor) -> int:

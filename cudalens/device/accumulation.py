@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from cudalens.device.call_tracing import caller_of
 
 ADD: Final = torch.ops.aten.add.Tensor
-ADD_IN_PLACE: Final = torch.ops.aten.add_.Tensor
+_ADD_IN_PLACE: Final = torch.ops.aten.add_.Tensor
 #: Operators whose derivative contains no addition of two tensors, so an addition in their nodes is the engine's.
 _NAMES: Final = """
 Abs AdaptiveAvgPool2D Add Addbmm Addcmul Addmm Addmv Alias AvgPool2D Baddbmm Bmm Cat Clamp ClampMax ClampMin
@@ -46,20 +46,26 @@ class _References(NamedTuple):
     storage_cpp: int
 
 
-def adds_in_place(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> bool:
-    """Return whether torch does this call of ``aten::add.Tensor`` in place without a mode: the engine adds gradients.
+def addition(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+    """Return the operator that torch runs for this call of ``aten::add.Tensor`` where no mode is active.
+
+    It is ``aten::add_.Tensor`` if the engine adds a gradient to the first argument in place. Autograd, which counts the
+    changes of a tensor, does not see what a dispatch mode's handler calls, so the change is counted here.
 
     Call it directly in a dispatch mode's handler. A hook of torch's own that adds to a retained gradient
     (``retain_grad`` and a second backward) looks the same and is done in place, too; the values are equal.
     """
     if torch._C._current_graph_task_id() == -1 or torch.is_grad_enabled() or kwargs or len(args) != 2:
-        return False
-    return (
+        return ADD
+    if (
         _is_called_by_engine()
         and _is_node_without_additions()
         and _are_dense_and_alike(*args)
         and _references(args) == _usual_references()
-    )
+    ):
+        graph.increment_version(args[0])
+        return _ADD_IN_PLACE
+    return ADD
 
 
 def _is_called_by_engine() -> bool:

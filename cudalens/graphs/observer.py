@@ -241,8 +241,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """
         if types and has_own_dispatch(types):  # under a FakeTensorMode, it finds out the sizes of its results
             return func(*args, **(kwargs or {})) if is_faking() else NotImplemented
-        if func is accumulation.ADD and accumulation.adds_in_place(args, kwargs):
-            func = accumulation.ADD_IN_PLACE
+        if func is accumulation.ADD:
+            func = accumulation.addition(args, kwargs)
         kwargs = kwargs or {}
         here = self.last_place = place(1)
         self.has_other_threads = self.has_other_threads or get_ident() != self._thread

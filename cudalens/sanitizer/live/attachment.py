@@ -139,8 +139,8 @@ class Mode(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        if func is accumulation.ADD and accumulation.adds_in_place(args, kwargs):
-            func = accumulation.ADD_IN_PLACE
+        if func is accumulation.ADD:
+            func = accumulation.addition(args, kwargs)
         watch = self.watch
         entry = _plans.get(id(func))
         plan, direct, plain = _entry_of(func) if entry is None else entry

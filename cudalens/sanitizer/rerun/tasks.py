@@ -219,8 +219,8 @@ class _Mode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func is accumulation.ADD and accumulation.adds_in_place(args, kwargs):
-            func = accumulation.ADD_IN_PLACE
+        if func is accumulation.ADD:
+            func = accumulation.addition(args, kwargs)
         if has_own_dispatch(types):
             return NotImplemented  # operators that the subclass calls arrive here again
         if self._reporter.is_quiet or not hasattr(func, "_schema") or func.is_view:

@@ -35,11 +35,15 @@ BINARY = (torch.add, torch.mul, torch.sub, lambda a, b: torch.where(a > b, a, b)
 
 
 def program(seed, device):
-    """A random function of reused tensors; the gradients of its leaf and those that hooks keep, in order."""
+    """A random function of reused tensors; the gradients of its leaf and those that hooks keep, in order.
+
+    Returns:
+        Each gradient with its version counter.
+    """
     choose = random.Random(seed)
     torch.manual_seed(seed)
     leaf = torch.randn(3, 4).to(device).requires_grad_()
-    made, kept = [leaf * 1], []
+    made, kept = [leaf, leaf * 1], []
     for _ in range(choose.randint(4, 12)):
         if choose.random() < 0.5:
             result = choose.choice(UNARY)(choose.choice(made))
@@ -52,7 +56,7 @@ def program(seed, device):
             result.register_hook(lambda grad: grad + grad.sigmoid())
         made.append(result.tanh())
     sum(made[-3:]).backward(torch.ones(3, 4, device=device))
-    return [leaf.grad, *kept]
+    return [(tensor, tensor._version) for tensor in (leaf.grad, *kept)]
 
 
 def additions(run):
@@ -68,8 +72,9 @@ def added_kernels(run):
 
 
 def assert_equal(results, expected):
-    for result, wanted in zip(results, expected, strict=True):
-        assert torch.equal(result.cpu(), wanted)
+    for (result, version), (wanted, wanted_version) in zip(results, expected, strict=True):
+        assert torch.equal(result.cpu(), wanted.cpu())
+        assert version == wanted_version
         assert result.stride() == wanted.stride()
 
 
@@ -91,7 +96,7 @@ MODES = {"the sanitizer": cudalens.sanitize, "the observer of a first call": lam
 def test_a_mode_that_observes_changes_no_addition(seed, name):
     with virtual.device("h100"):
         with cudalens.profile(keep=False) as plain:
-            expected = [tensor.cpu() for tensor in program(seed, "cuda")]
+            expected = program(seed, "cuda")
         with MODES[name](), cudalens.profile(keep=False) as run:
             results = program(seed, "cuda")
     assert added_kernels(run) == added_kernels(plain)

@@ -242,6 +242,6 @@ def races_trace(
     begin = time.perf_counter()
     frames = sanitizer.frames_of(sanitizer.findings(since))
     state = sanitizer.status()
-    judged = Judged(state.num_launches, state.num_streams, state.num_hidden, state.error)
+    judged = Judged(state.num_launches, state.num_streams, state.num_hidden, state.error, state.num_unseen_replays)
     info = run_info(name, outcome, build_s=time.perf_counter() - begin, code=code, judged=judged)
     return Trace(info, **frames)

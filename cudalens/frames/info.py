@@ -116,12 +116,14 @@ class Judged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         num_streams: Streams that they ran on, or None if they were not counted.
         num_hidden: Occurrences of races that are suppressed or not detected by the chosen detectors.
         error: The error in the sanitizer that ended its checks, in one line, or None.
+        num_unseen_replays: Replays of CUDA graphs that were captured before it was on, which it did not check.
     """
 
     num_operations: int
     num_streams: int | None = None
     num_hidden: int = 0
     error: str | None = None
+    num_unseen_replays: int = 0
 
 
 #: ``note``: no figure is affected; ``repaired``: was wrong and is corrected; ``partial``: wrong or lost.

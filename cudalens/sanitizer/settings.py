@@ -183,6 +183,7 @@ class Status:
         num_ranges: Ranges of bytes with recorded accesses.
         num_accesses: Recorded accesses of these ranges.
         num_forgotten: Ranges that were dropped because one allocation had too many: races with these are missed.
+        num_unseen_replays: Replays of CUDA graphs that were captured before it was on, which it did not check.
         error: The error in the sanitizer that ended the run; None without one.
         missing: Callbacks that this torch lacks: what they would report is not seen.
         guessed: Triton kernels whose written arguments are unknown: all their arguments count as read.
@@ -199,6 +200,7 @@ class Status:
     num_ranges: int
     num_accesses: int
     num_forgotten: int
+    num_unseen_replays: int
     error: str | None
     missing: tuple[str, ...]
     guessed: tuple[str, ...] = ()
@@ -218,6 +220,9 @@ class Status:
             lines.append(f"  {self.num_hidden:,} occurrences that are suppressed or of a kind that is not selected")
         if self.num_forgotten:
             lines.append(f"  {self.num_forgotten:,} ranges dropped: races with them are missed")
+        if self.num_unseen_replays:
+            replays = counted(self.num_unseen_replays, "replay")
+            lines.append(f"  {replays} of CUDA graphs that were captured before it was on: not checked")
         if self.missing:
             lines.append(f"  this torch reports no: {', '.join(self.missing)}")
         if self.guessed:

@@ -146,6 +146,7 @@ class Callbacks:
     Attributes:
         streams: The lines of the streams.
         open_captures: Active graph captures; always the same list.
+        num_unseen_replays: Replays of graphs whose capture was not observed, which are not checked.
     """
 
     def __init__(
@@ -162,6 +163,7 @@ class Callbacks:
         self._device = 0
         self._recordings: dict[int, Recording] = {}
         self.open_captures: list[Recording] = []
+        self.num_unseen_replays = 0
 
     def take(self, record: gpu_trace.Record, device: int) -> Sequence[Race]:
         """Apply a record.
@@ -280,6 +282,7 @@ class Callbacks:
     def _on_replayed(self, record: Any) -> Sequence[Race]:
         recording = self._recordings.get(record.graph)
         if recording is None:  # captured before the sanitizer was on: its accesses are unknown
+            self.num_unseen_replays += 1
             return ()
         visits = recording.visits(self._site_of(), self._detector.shadow, self._clocks.host.vector)
         line = self.streams.of_pointer(record.stream, recording.device)

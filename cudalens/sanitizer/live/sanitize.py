@@ -273,7 +273,7 @@ class Sanitizer(RaceValues):
 
         return count
 
-    _last: Status = Status(False, 0, 0, 0, 0, 0, 0, 0, 0, 0, None, ())
+    _last: Status = Status(False, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, None, ())
 
     def _status_of(self, watch: Watch) -> Status:
         detector = watch.detector
@@ -288,6 +288,7 @@ class Sanitizer(RaceValues):
             num_ranges=sum(len(block.cells) for block in detector.shadow.blocks),
             num_accesses=detector.num_touches,
             num_forgotten=detector.num_forgotten,
+            num_unseen_replays=watch.callbacks.num_unseen_replays,
             error=None if self.error is None else f"{type(self.error).__name__}: {self.error}",
             missing=tuple(kind.__name__ for kind in gpu_trace.missing_kinds()),
             guessed=tuple(sorted(watch.guessed)),
@@ -469,7 +470,7 @@ class RaceCollector:
     name = "sanitizer"
 
     def __init__(self) -> None:
-        self._seen: list[tuple[Sanitizer, int, int, Callable[[], int]]] = []
+        self._seen: list[tuple[Sanitizer, int, Status, Callable[[], int]]] = []
         self._findings: list[Finding] = []
         self.judged: Judged | None = None
 
@@ -477,15 +478,20 @@ class RaceCollector:
         """Record how many races there are already."""
         live = sys.modules.get("cudalens.sanitizer.live.sanitize")
         running = live.running() if live is not None else []
-        self._seen = [(each, len(each.races), each.status().num_launches, each.count_streams()) for each in running]
+        self._seen = [(each, len(each.races), each.status(), each.count_streams()) for each in running]
 
     def stop(self) -> None:
         """Take the races found since."""
-        for sanitizer, num_races, num_launches, num_streams in self._seen[:1]:
+        for sanitizer, num_races, before, num_streams in self._seen[:1]:
             state = sanitizer.status()
             self._findings = sanitizer.findings(num_races)
-            num_judged = max(state.num_launches - num_launches, 0)
-            self.judged = Judged(num_judged, num_streams(), state.num_hidden, state.error)
+            self.judged = Judged(
+                max(state.num_launches - before.num_launches, 0),
+                num_streams(),
+                state.num_hidden,
+                state.error,
+                num_unseen_replays=max(state.num_unseen_replays - before.num_unseen_replays, 0),
+            )
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """Return the frames ``races`` and ``stacks``; empty if no sanitizer was on."""

@@ -43,6 +43,7 @@ class Watch:
         log: The last records.
         memory: The storages.
         threads: The state on each thread.
+        callbacks: Passes torch's callbacks to the engine.
         guessed: Names of kernels whose written arguments are unknown.
         exported: Places that exported pinned memory to numpy or to another library.
         on_races: As passed.
@@ -71,9 +72,9 @@ class Watch:
         run, key = object(), f"_cudalens_shadow{level or ''}"
         self.memory = Memory(self.detector, key, run, self.log.append, self._host_ended)
         lock = threading.RLock()
-        self._callbacks = Callbacks(self.detector, self.memory, self.log, self.site, lock)
-        self._streams = self._callbacks.streams
-        self._checker = OperationChecker(key, run, self.detector, self.memory, self.log, self._callbacks, self.site)
+        self.callbacks = Callbacks(self.detector, self.memory, self.log, self.site, lock)
+        self._streams = self.callbacks.streams
+        self._checker = OperationChecker(key, run, self.detector, self.memory, self.log, self.callbacks, self.site)
         self._pending = Pending(self._checker.check, self.memory.freed, lock)
         self.allocation_of: Final = self._checker.find_allocation
         self._recorder = OperatorRecorder(
@@ -94,7 +95,7 @@ class Watch:
             self.is_on = False
             self._pending.entries.clear()
             self.on_races, self._on_failure = _ignore, _ignore
-            self._callbacks.forget()
+            self.callbacks.forget()
             self.memory.forget()
 
     def site(self) -> Call:
@@ -236,7 +237,7 @@ class Watch:
         return self._checker.find_placed(tensor) if tensor.is_cuda else self.memory.track_host(tensor)
 
     def _take(self, received: Received) -> None:
-        self._report(self._callbacks.take(*received))
+        self._report(self.callbacks.take(*received))
 
     def _report(self, races: Sequence[Race]) -> None:
         if races:

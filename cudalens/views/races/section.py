@@ -256,9 +256,17 @@ def _clean_verdict(races: pd.DataFrame, judged: Judged | None) -> str:
 
 
 def _caveats(judged: Judged | None) -> list[str]:
-    if judged is None or judged.error is None:
+    """What was not checked: replays of graphs whose capture was not seen, and what came after an error."""
+    if judged is None:
         return []
-    return [f"the sanitizer stopped early, because of an error in it: {units.shorten(judged.error, 200)}"]
+    found = []
+    if judged.num_unseen_replays:
+        replays = units.plural(judged.num_unseen_replays, "replay")
+        found.append(f"{replays} of CUDA graphs that were captured before the sanitizer was on: not checked")
+    if judged.error is not None:
+        error = units.shorten(judged.error, 200)
+        found.append(f"the sanitizer stopped early, because of an error in it: {error}")
+    return found
 
 
 def consequence(race: RaceView) -> str:

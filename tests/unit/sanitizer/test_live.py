@@ -21,6 +21,7 @@ from cudalens.device.stacks import frames_of, is_own
 from cudalens.sanitizer import RaceKind, RaceWarning, Suppressions, SuppressionWarning, access, running
 from cudalens.sanitizer.engine import Detector
 from cudalens.sanitizer.live.watch import Watch
+from cudalens.views.races.section import races_verdict
 from cudalens.virtual import device
 
 N = 64
@@ -787,3 +788,29 @@ def test_graphs_and_events_of_a_device_end_with_it():
             y.add_(1)
     assert san.error is None
     assert san.races == []
+
+
+def test_replays_of_a_graph_that_was_captured_before_are_counted_as_not_checked(gpu):
+    x, graph = torch.ones(64, device="cuda"), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = x * 2
+    torch.cuda.synchronize()
+    with cudalens.sanitize() as san, cudalens.profile(keep=False) as run:
+        for _ in range(3):
+            graph.replay()
+        y + 1
+    unseen = "3 replays of CUDA graphs that were captured before the sanitizer was on: not checked"
+    assert san.status().num_unseen_replays == 3
+    assert "  3 replays of CUDA graphs that were captured before it was on: not checked" in str(san.status())
+    for trace in (run.trace, san.trace()):
+        assert races_verdict(trace).endswith(f"1 operation on 1 stream checked; {unseen}")
+
+
+def test_replays_of_a_graph_that_was_captured_while_it_was_on_are_checked(gpu):
+    x, graph = torch.ones(64, device="cuda"), torch.cuda.CUDAGraph()
+    with cudalens.sanitize() as san:
+        with torch.cuda.graph(graph):
+            x.mul_(2)
+        graph.replay()
+    assert san.status().num_unseen_replays == 0
+    assert "not checked" not in races_verdict(san.trace())

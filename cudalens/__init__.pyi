@@ -58,6 +58,7 @@ from cudalens.errors import SchemaError as SchemaError
 from cudalens.errors import TraceError as TraceError
 from cudalens.errors import TraceFormatError as TraceFormatError
 from cudalens.errors import UnsafeSnapshotError as UnsafeSnapshotError
+from cudalens.errors import UnsupportedOperatorError as UnsupportedOperatorError
 from cudalens.errors import VirtualDeviceError as VirtualDeviceError
 from cudalens.errors import WatchError as WatchError
 from cudalens.fixes.honest.run import benchmark as benchmark

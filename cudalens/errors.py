@@ -205,6 +205,10 @@ class VirtualDeviceError(CudalensError, RuntimeError):
     """A virtual CUDA device cannot be created, or does not support an operation."""
 
 
+class UnsupportedOperatorError(VirtualDeviceError, NotImplementedError):
+    """An operator has no implementation on a virtual CUDA device, in general or for the dtype of its tensors."""
+
+
 class ProfilerError(CudalensError, RuntimeError):
     """A profile cannot start, or its results cannot be read."""
 

@@ -17,13 +17,14 @@ TARGET: Final = ROOT / "docs" / "refusals.md"
 HEAD: Final = """# What a virtual device refuses
 
 A virtual device raises `cudalens.VirtualDeviceError` for what it cannot do. Each message says what to do instead.
+An operator without an implementation raises `cudalens.UnsupportedOperatorError`, which is a `NotImplementedError`, too.
 "…" is a name that depends on the call. `tools/refusal_docs.py` makes this page from the messages in
 `cudalens/virtual` and `cudalens/gpus`.
 """
 #: Calls with a message as their argument.
-_RAISE: Final = frozenset({"VirtualDeviceError", "MissingObjectError", "refusal"})
+_RAISE: Final = frozenset({"VirtualDeviceError", "UnsupportedOperatorError", "MissingObjectError", "refusal"})
 #: Constants with a message for each name.
-_TABLES: Final = frozenset({"_SIGNS", "_REFUSED"})
+_TABLES: Final = frozenset({"_SIGNS", "_REFUSED", "_LACKS_DTYPE"})
 #: Shorter texts are names and parts of torch's messages.
 _MIN_LENGTH: Final = 40
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from cudalens.virtual.dispatch import plans
+from cudalens.virtual.dispatch.cuda_dtypes import cast_operand
 from cudalens.virtual.dispatch.plans import Plan
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.tensors.copies import COPY_CALL, copy_work
@@ -16,6 +17,7 @@ from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.machine import Device
 
 _SCALAR_BYTES = 8
+_TO_COPY = torch.ops.aten._to_copy.default
 
 #: The first compute capability with tensor cores for float8, and torch's error on other GPUs.
 _FIRST_FLOAT8 = (8, 9)
@@ -38,6 +40,10 @@ def launch(
     if plan.calls_blas and not any(isinstance(arg, torch.Tensor) and is_sparse(arg) for arg in args):
         gpus.workspaces.use(device, plan.name, args, out)
     extra_blocks = [] if plan.side is None else plans.compute(gpus, device, plan.side, args)
+    if plan.casts and (cast := cast_operand(plan.name, args[0], out)) is not None:
+        extra_blocks.append(gpus.reserve(device, cast.numel() * cast.element_size()))
+        gpus.launch(device, cost.kernel_work(gpus.spec, _TO_COPY, args[:1], {"dtype": cast.dtype}, cast))
+        args = (cast, *args[1:])
     if plan.zeros:
         num_bytes = cost.kernel_work(gpus.spec, func, args, kwargs, out).num_bytes
         work = Work(

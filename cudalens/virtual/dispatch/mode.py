@@ -16,6 +16,7 @@ from cudalens.device.index_masks import waits_for_mask
 from cudalens.device.modes import conjugation, has_own_dispatch, is_faking
 from cudalens.virtual.allocator import Block
 from cudalens.virtual.dispatch import kernels, refusals
+from cudalens.virtual.dispatch.cuda_dtypes import check_dtypes
 from cudalens.virtual.dispatch.fused_layers import COMPOSITES
 from cudalens.virtual.dispatch.mixed_devices import adopt_or_raise, adopt_target, check_out, locate
 from cudalens.virtual.dispatch.plans import (
@@ -98,8 +99,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if types and has_own_dispatch(types):
             return NotImplemented  # the operators that the subclass calls come here
         called = func
-        if func is accumulation.ADD and accumulation.adds_in_place(args, kwargs):
-            func = accumulation.ADD_IN_PLACE
+        if func is accumulation.ADD:
+            func = accumulation.addition(args, kwargs)
         plan = _plan(func)
         if plan.is_composite:
             # Autograd decomposes it first, except in inference mode.
@@ -193,6 +194,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._host_op_ns = self._gpus.spec.host_op_ns
         if plan.is_view:
             return self._view(func(*args, **kwargs), device)
+        if plan.lacking:
+            check_dtypes(plan.name, plan.lacking, args)
         syncs = (plan.syncs and kwargs.get("output_size") is None) or (
             plan.indexes and waits_for_mask(args, kwargs, _is_on_host)
         )

@@ -16,6 +16,7 @@ import torch
 
 from cudalens.device.modes import uses_conjugates
 from cudalens.virtual.dispatch import attention, cuda_layouts, cuda_ops, flash_attention, fused_layers
+from cudalens.virtual.dispatch.cuda_dtypes import CASTING, lacking_dtypes
 from cudalens.virtual.dispatch.workspaces import BLAS_OPS
 from cudalens.virtual.tensors.residency import ADOPT_KEY, residence_of
 from cudalens.virtual.timing import cost
@@ -172,6 +173,7 @@ class Plan:
         zeros: Whether it fills with zeros, by a memset.
         calls_blas: Whether it calls cuBLAS, which needs a workspace.
         side: The additional operators that run first; None without them.
+        casts: Whether it converts its operand to the dtype of its result first (`cast_operand`).
         instead: The replacement that computes its values; None for the operator itself.
         is_composite: Whether it consists of other operators, without a CPU implementation.
         is_of_library: Whether a library defines it, so that its implementation may be Python code.
@@ -179,6 +181,7 @@ class Plan:
         writes_list: Whether it writes a list of tensors (``_foreach_add_``). torch's kernels count these writes for
             autograd, except under a dispatch mode.
         conjugates: Whether its kernel multiplies by conjugated views.
+        lacking: The dtypes that it has on the CPU alone.
         takes_time: Whether it takes host time. Named ranges do not, so that recording them does not change times.
     """
 
@@ -196,12 +199,14 @@ class Plan:
     copies: bool
     calls_blas: bool
     side: Side | None
+    casts: bool
     instead: Any
     is_composite: bool
     is_of_library: bool
     communicates: bool
     writes_list: bool
     conjugates: bool
+    lacking: frozenset[torch.dtype]
     takes_time: bool
 
 
@@ -227,12 +232,14 @@ def make_plan(func: Any) -> Plan:
         copies=short in _COPYING,
         calls_blas=short in BLAS_OPS,
         side=SIDES.get(short),
+        casts=schema.name in CASTING,
         instead=_REPLACEMENTS.get(short) if func._overloadname == "default" else None,
         is_composite=_has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, "CPU"),
         is_of_library=func.namespace not in _TORCHS,
         communicates=func.namespace in _COMMUNICATING,
         writes_list=short.startswith("_foreach_") and short.endswith("_"),
         conjugates=uses_conjugates(func),
+        lacking=lacking_dtypes(short) if func.namespace == "aten" else frozenset(),
         takes_time=func.namespace != "profiler",
     )
 

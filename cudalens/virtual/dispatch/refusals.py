@@ -7,6 +7,7 @@ the device are translated (`explain`).
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, Final
@@ -14,7 +15,7 @@ from typing import Any, Final
 import torch
 
 from cudalens.device.modes import is_faking
-from cudalens.errors import VirtualDeviceError
+from cudalens.errors import UnsupportedOperatorError, VirtualDeviceError
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches, refusal, when_imported
 from cudalens.virtual.tensors.residency import is_any_resident, residence_of
@@ -49,6 +50,12 @@ _POINTER: Final = (
     "a tensor of a virtual CUDA device cannot be passed to another library as GPU memory ({how}): there is no GPU "
     "memory. Pass tensor.cpu()."
 )
+
+_LACKS_DTYPE: Final = "{missing} on the CPU, whose operators a virtual CUDA device runs; a GPU may support it. {advice}"
+#: torch's message for an operator that lacks a dtype, with the name of the dtype.
+_MISSING_DTYPE: Final = re.compile(r"not implemented for '(\w+)'")
+#: Beginnings of the names of dtypes that can be converted to float32 without loss.
+_NARROW: Final = ("Half", "BFloat16", "Float8")
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
@@ -117,9 +124,22 @@ def explain(error: Exception, what: str, values: Iterable[Any], *, is_below: boo
     text = str(error)
     if isinstance(error, VirtualDeviceError) or f"{_NO_STORAGE} Sparse" in text:
         return None
+    why = _reason(text, values, is_below)
+    if why is None:
+        return None
+    kind = UnsupportedOperatorError if isinstance(error, NotImplementedError) else VirtualDeviceError
+    return kind(f"{what}: {why}")
+
+
+def _reason(text: str, values: Iterable[Any], is_below: bool) -> str | None:
+    """Return what a message of torch's C++ means on a virtual device."""
+    is_of_device = is_any_resident(values)
+    if (missing := _MISSING_DTYPE.search(text)) and is_of_device:
+        advice = "Convert with .float() for this operator." if missing[1].startswith(_NARROW) else "Use another dtype."
+        return _LACKS_DTYPE.format(missing=missing[0], advice=advice)
     for sign, why in _SIGNS.items():
-        if sign in text and (sign in _CERTAIN or (is_below and sign == _NO_STORAGE) or is_any_resident(values)):
-            return VirtualDeviceError(f"{what}: {why}")
+        if sign in text and (sign in _CERTAIN or (is_below and sign == _NO_STORAGE) or is_of_device):
+            return why
     return None
 
 
@@ -150,10 +170,6 @@ _SIGNS: Final = {
     ),
     "from the 'CUDA' backend": (
         "this call requested memory of a real GPU. Create the tensor on the CPU and move it with .to('cuda')."
-    ),
-    "_cpu\" not implemented for '": (
-        "the CPU implementation does not support this dtype; a GPU may support it. Convert with .float() for this "
-        "operator."
     ),
 }
 

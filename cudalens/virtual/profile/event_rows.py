@@ -402,7 +402,7 @@ def lay_over(host: RawRows, segments: Sequence[Segment], *, host_only: bool) -> 
     tree = read_tree(host)
     host = RawRows(without_mark_names(host.events, tree), host.async_mask, host.memory)
     pruned = prune(tree, host.events, [segment.recorder for segment in segments])
-    host = RawRows(_renamed(host.events, tree, segments), host.async_mask, host.memory)
+    host = RawRows(_renamed(host.events, tree, pruned, segments), host.async_mask, host.memory)
     names = _names(host.events, tree)
     dropped = backing(tree, host, pruned, segments)
     instants = np.isin(tree.mark, [mark for segment in segments for mark in segment.recorder.instants])
@@ -434,23 +434,56 @@ def _of_host(host: RawRows) -> RawRows:
     return RawRows(events, mask, memory)
 
 
-def _renamed(events: dict[str, Any], tree: HostTree, segments: Sequence[Segment]) -> dict[str, Any]:
-    """Return the columns with the names of the program's ranges instead of their marks."""
+def _renamed(events: dict[str, Any], tree: HostTree, pruned: Pruned, segments: Sequence[Segment]) -> dict[str, Any]:
+    """Return the columns with the names of the program's ranges, and with a GPU's names of operators."""
     ranges = {mark: name for segment in segments for mark, name in segment.recorder.ranges.items()}
-    known = [(tree.row[at], ranges[mark]) for mark, at in tree.place_of.items() if mark in ranges]
-    if not known:
-        return events
-    rows = [int(row) for row, _ in known]
-    name, cat = events["name"], events["cat"]
-    wanted = [text for _, text in known]
-    for column, values in (("name", wanted), ("cat", ["user_annotation"] * len(rows))):
-        old = name if column == "name" else cat
-        categories = [*old.categories, *dict.fromkeys(text for text in values if text not in old.categories)]
-        code = {text: k for k, text in enumerate(categories)}
-        codes = old.codes.astype(np.int32)
-        codes[rows] = [code[text] for text in values]
-        events = events | {column: categorical(codes, categories)}
-    return events
+    texts = {int(tree.row[at]): ranges[mark] for mark, at in tree.place_of.items() if mark in ranges}
+    categories = dict.fromkeys(texts, "user_annotation")
+    texts |= _gpu_names(events, tree, pruned, segments)
+    return events | {"name": _replaced(events["name"], texts), "cat": _replaced(events["cat"], categories)}
+
+
+#: Names of operators that torch has for CPUs alone, and of their counterparts for GPUs.
+_GPU_NAMES: Final = {
+    "mkldnn_convolution": "cudnn_convolution",
+    "_nnpack_spatial_convolution": "cudnn_convolution",
+    "thnn_conv2d": "cudnn_convolution",
+    "slow_conv3d": "cudnn_convolution",
+    "slow_conv_transpose2d": "cudnn_convolution_transpose",
+    "slow_conv_transpose3d": "cudnn_convolution_transpose",
+    "mkldnn_rnn_layer": "_cudnn_rnn",
+    "MkldnnRnnLayerBackward": "CudnnRnnBackward",
+}
+
+
+def _gpu_names(events: dict[str, Any], tree: HostTree, pruned: Pruned, segments: Sequence[Segment]) -> dict[int, str]:
+    """The names by row of operators of a CPU library that called the device, or that a call of the device is around."""
+    found: dict[int, str] = {}
+    launching = [act.mark for segment in segments for act in segment.recorder.acts if isinstance(act, Call)]
+    launches = np.isin(tree.mark, launching)
+    num_before = np.append(0, np.cumsum(launches))
+    names = events["name"]
+    for code, name in enumerate(names.categories.tolist()):
+        of_cpu = next((part for part in _GPU_NAMES if part in name), None)
+        if of_cpu is not None:
+            places = np.flatnonzero(~tree.is_memory & (names.codes[tree.row * ~tree.is_memory] == code))
+            around = pruned.handler[places]
+            worked = num_before[places + tree.size[places]] > num_before[places]
+            worked |= (around >= 0) & launches[around]
+            renamed = name.replace(of_cpu, _GPU_NAMES[of_cpu])
+            found |= dict.fromkeys(tree.row[places[worked]].tolist(), renamed)
+    return found
+
+
+def _replaced(column: Any, texts: dict[int, str]) -> Any:
+    """Return a categorical column with other texts in some rows."""
+    if not texts:
+        return column
+    categories = [*column.categories, *dict.fromkeys(text for text in texts.values() if text not in column.categories)]
+    code = {text: k for k, text in enumerate(categories)}
+    codes = column.codes.astype(np.int32)
+    codes[list(texts)] = [code[text] for text in texts.values()]
+    return categorical(codes, categories)
 
 
 def _names(events: dict[str, Any], tree: HostTree) -> list[str]:

@@ -4,20 +4,24 @@ torch's profiler records an operator on the virtual device twice: where the prog
 calls it again, below the Python dispatch key, to compute its values. The rows inside the second call (the CPU kernel's
 own operators) belong to the first; the second call itself, the dispatch in between, and all other rows of the handler
 are removed. So are the virtual device's Python functions and the helpers that they call; where they call the function
-that they replace, its two rows are merged.
+that they replace, its two rows are merged. Operators that only the CPU kernel of an operator calls are removed, too.
 """
 
 from __future__ import annotations
 
+import functools
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from cudalens.frames.column_arrays import Bools, Ints
+from cudalens.virtual.dispatch.cuda_dtypes import CASTING
 from cudalens.virtual.profile.host_tree import HostTree, by_name, has_category
 from cudalens.virtual.profile.recorder import HIDDEN, Call, MemoryAct, Recorder
 
@@ -28,8 +32,37 @@ _DISPATCH: Final = "PythonDispatchMode"
 _OWN_CODE: Final = re.compile(r"(?:^|[/\\])(?:cudalens[/\\]virtual[/\\].*|torch[/\\]overrides)\.py\(\d+\): ")
 _MODULE: Final = "nn.Module: "
 
-#: The origin of a row's children: the program, a handler, or the virtual device's Python code.
-_SHOWN, _INSIDE, _PYTHON = 0, 1, 2
+#: Operators that a CUDA kernel calls as its CPU kernel does: they allocate, or make views.
+_SHARED_NAMES: Final = """
+_reshape_alias alias as_strided contiguous detach empty empty_like empty_strided expand narrow new_empty permute reshape
+resize_ result_type select slice squeeze t to transpose unsqueeze view
+"""
+_SHARED: Final = frozenset(f"aten::{name}" for name in _SHARED_NAMES.split())
+#: Other operators inside of an operator, as recorded traces of real GPUs show them. Exponents 1 and 0 of ``pow`` are in
+#: ATen/native/Pow.cpp.
+_SHARED_IN: Final = {
+    "aten::adaptive_avg_pool2d": {"aten::mean", "aten::_adaptive_avg_pool2d"},
+    "aten::max_pool2d_with_indices_backward": {"aten::zero_"},
+    "aten::min": {"aten::minimum"},
+    "aten::mse_loss": {"aten::mean"},
+    "aten::nll_loss_backward": {"aten::zero_"},
+    "aten::pow": {"aten::copy_", "aten::fill_"},
+    "aten::relu": {"aten::clamp_min"},
+    "aten::relu_": {"aten::clamp_min_"},
+    "aten::repeat_interleave": {"aten::cumsum", "aten::index_select"},
+    "aten::rsub": {"aten::sub"},
+    "aten::where": {"aten::scalar_tensor"},
+    "aten::zero_": {"aten::fill_"},
+}
+_CONVOLUTIONS: Final = frozenset({"aten::thnn_conv2d", "aten::slow_conv3d", "aten::convolution_backward"})
+#: Operators that ask for a library of the CPU.
+_ASKS_CPU: Final = frozenset({"aten::_nnpack_available"})
+_CONVERT, _CONVERT_COPY = "aten::to", "aten::_to_copy"
+#: Operators that convert their operands themselves, on a GPU, too (where_self_out in TensorCompare.cpp).
+_CONVERTS_ITSELF: Final = frozenset({"aten::where"})
+
+#: The origin of a row's children: the program, a handler, the virtual device's Python code, or a CPU kernel.
+_SHOWN, _INSIDE, _PYTHON, _OF_CPU = 0, 1, 2, 3
 
 
 @dataclass
@@ -79,6 +112,33 @@ class _Facts:
         self.is_dispatch[enclosing[enclosing >= 0]] = True
         self.is_dispatch &= self._of(tree, self._named(events, _DISPATCH.__eq__))
         self.wanted[self._internal_handlers(tree, self.is_dispatch)] = -2
+        launches = Counter(act.mark for recorder in recorders for act in recorder.acts if isinstance(act, Call))
+        self.num_launches = np.array([launches[mark] for mark in tree.mark.tolist()], np.int64)
+        self.is_of_cpu = self._rows_of_cpu_kernels(tree, events)
+        self.is_cast = self.is_of_cpu & self._inside(tree, self._of(tree, self._named(events, CASTING.__contains__)))
+        self.is_cast &= self._of(tree, self._named(events, _CONVERT.__eq__))
+
+    def _rows_of_cpu_kernels(self, tree: HostTree, events: dict[str, Any]) -> Bools:
+        """Rows that an operator's CPU kernel has and its CUDA kernel has not, if it ran on the device."""
+        names = events["name"].categories.tolist()
+        is_of_op = self._inside(tree, self._of(tree, self._named(events, has_cpu_kernel)) & self.is_op)
+        is_of_op |= self._of(tree, self._named(events, _ASKS_CPU.__contains__))
+        copies = np.zeros(len(tree), bool)
+        copies[tree.parent[self._of(tree, self._named(events, _CONVERT_COPY.__eq__))]] = True
+        converts = copies & self._of(tree, self._named(events, _CONVERT.__eq__))
+        found = np.zeros(len(tree), bool)
+        for place in np.flatnonzero(is_of_op & self.is_op).tolist():
+            name, outer = names[self.code[place]], names[self.code[tree.parent[place]]]
+            if converts[place]:
+                found[place] = outer not in _CONVERTS_ITSELF
+            else:
+                found[place] = name != outer and name not in _SHARED and name not in _SHARED_IN.get(outer, ())
+        return found
+
+    @staticmethod
+    def _inside(tree: HostTree, of_parent: Bools) -> Bools:
+        """Return a property of the enclosing row of each row; False without one."""
+        return (tree.parent >= 0) & of_parent[tree.parent] if len(tree) else of_parent
 
     @staticmethod
     def _rows(tree: HostTree) -> Ints:
@@ -108,6 +168,23 @@ class _Facts:
         return np.array(internal, np.int64)
 
 
+@functools.cache
+def has_cpu_kernel(name: str) -> bool:
+    """Return whether an operator has one kernel for the CPU and another one, or a branch in it, for CUDA.
+
+    The ``_foreach`` operators have one for CUDA alone; on the CPU, they call an operator for each tensor. Convolutions
+    call libraries.
+    """
+    if name in _CONVOLUTIONS:
+        return True
+    packet = getattr(torch.ops.aten, name.removeprefix("aten::"), None) if name.startswith("aten::") else None
+    if packet is None or name.startswith("aten::_foreach_"):
+        return packet is not None
+    names = [getattr(packet, overload).name() for overload in packet.overloads()]
+    known = [each for each in names if torch._C._dispatch_has_kernel(each)]  # scripts alone use the others
+    return any(torch._C._dispatch_has_kernel_for_dispatch_key(each, "CPU") for each in known)
+
+
 def prune(tree: HostTree, events: dict[str, Any], recorders: Sequence[Recorder]) -> Pruned:
     """Decide for each row whether it is kept, level by level from the root.
 
@@ -130,6 +207,9 @@ def prune(tree: HostTree, events: dict[str, Any], recorders: Sequence[Recorder])
         again = _second_calls(facts, places, state[up], owner[places], is_answered)
         # Calls of the virtual device's Python code to the function that it replaces.
         nearest = np.where(found.is_kept[up], up, found.up[up])
+        launches = np.where(found.handler[up] >= 0, facts.num_launches[found.handler[up]], 0)
+        is_of_cpu = facts.is_of_cpu[places] & np.where(facts.is_cast[places], launches == 1, launches > 0)
+        state[places[is_of_cpu | (state[up] == _OF_CPU)]] = _OF_CPU
         is_same = facts.code[places] == facts.code[nearest]
         again |= (state[up] == _PYTHON) & facts.is_python[places] & (nearest >= 0) & is_same
         state[places[again]] = _SHOWN

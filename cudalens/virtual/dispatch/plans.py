@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from cudalens.device.modes import uses_conjugates
-from cudalens.virtual.dispatch import attention, cuda_layouts, cuda_ops, flash_attention, fused_layers
+from cudalens.virtual.dispatch import attention, cuda_layouts, cuda_ops, flash_attention, fused_layers, recurrent
 from cudalens.virtual.dispatch.cuda_dtypes import CASTING, lacking_dtypes
 from cudalens.virtual.dispatch.workspaces import BLAS_OPS
 from cudalens.virtual.tensors.residency import ADOPT_KEY, residence_of
@@ -147,6 +147,7 @@ _REPLACEMENTS: Final = (
     | flash_attention.REPLACEMENTS
     | cuda_ops.REPLACEMENTS
     | cuda_layouts.REPLACEMENTS
+    | recurrent.REPLACEMENTS
 )
 
 _ZEROING: Final = frozenset({"zeros", "zeros_like", "zero_", "new_zeros", "zero"})

@@ -29,6 +29,8 @@ _ON_ZEROS: Final = frozenset(
     {
         "mkldnn_rnn_layer",
         "mkldnn_rnn_layer_backward",
+        "_cudnn_rnn",
+        "_cudnn_rnn_backward",
         "_embedding_bag",
         "_embedding_bag_forward_only",
     }
@@ -184,7 +186,10 @@ def _on_zeros(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors:
     zeros = []
     for tensor in tensors:
         made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
-        zeros.append(made.zero_() if lacks_values(tensor) else made.copy_(tensor.detach()))
+        memory = made.as_strided((made.untyped_storage().nbytes() // made.element_size(),), (1,))
+        known = None if lacks_values(tensor) else tensor.detach()
+        memory.copy_(known.as_strided(memory.shape, (1,))) if known is not None else memory.zero_()
+        zeros.append(made)
     return _run_on(zeros, func, args, {**kwargs, "generator": None} if "generator" in kwargs else kwargs, tensors)
 
 

@@ -18,7 +18,7 @@ from torch.utils import _device as torch_default_device
 
 from cudalens.device import call_tracing
 from cudalens.device.modes import is_faking
-from cudalens.virtual.dispatch import refusals
+from cudalens.virtual.dispatch import recurrent, refusals
 from cudalens.virtual.dispatch.attention import attend, cpu_backends
 from cudalens.virtual.dispatch.mixed_devices import adopt_marked, locate
 from cudalens.virtual.dispatch.plans import is_torch_function
@@ -402,4 +402,5 @@ HANDLERS: Final[dict[Any, Handler]] = {
     functional.one_hot: _one_hot,
     torch.linalg.matrix_rank: _matrix_rank,
     torch.ctc_loss: _ctc_loss,
+    **dict.fromkeys(recurrent.FUNCTIONS, recurrent.run_layers),
 }

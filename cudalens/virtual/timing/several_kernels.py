@@ -163,11 +163,29 @@ def _convolution_backward(spec: DeviceSpec, args: Sequence[Any], out: Any, whole
 
 
 def _rnn_layer(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
+    """One layer of an LSTM in one direction, the CPU's operator."""
+    value, input_weight, hidden_weight = args[:3]
+    yield from _recurrent_layer(spec, whole, value, int(value.shape[0]), input_weight, hidden_weight)
+
+
+def _rnn_layers(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
+    """All layers and directions of a GRU or RNN."""
+    value, weights, stride = args[:3]
+    is_backward = "backward" in whole.name
+    batch_first, batch_sizes = (args[14], args[18]) if is_backward else (args[10], args[14])
+    steps = len(batch_sizes) or int(value.shape[1 if batch_first else 0])
+    for layer in range(0, len(weights), stride):
+        yield from _recurrent_layer(spec, whole, value, steps, weights[layer], weights[layer + 1])
+
+
+def _recurrent_layer(
+    spec: DeviceSpec, whole: Work, value: Tensor, steps: int, input_weight: Tensor, hidden_weight: Tensor
+) -> Iterator[Work]:
     """One product with the input of all steps; then for each step a product with the state and the gates."""
     is_backward = "backward" in whole.name
-    value, hidden_weight = args[0], args[2]
-    steps, batch = int(value.shape[0]), int(value.shape[1])
     gates, hidden = (int(size) for size in hidden_weight.shape)
+    num_rows = value.numel() // int(value.shape[-1])
+    batch = -(-num_rows // steps)
     dtype_key = unit_of(value.dtype, "matmul")
     element_bytes = value.element_size()
     num_products = 2 if is_backward else 1  # the gradients of the input and of the weight
@@ -182,13 +200,13 @@ def _rnn_layer(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> 
         )
 
     for _ in range(num_products):
-        yield product("input", steps * batch, int(value.shape[2]))
+        yield product("input", num_rows, int(input_weight.shape[1]))
     state_bytes = (gates + 3 * hidden) * batch * element_bytes
     for _ in range(steps):
         yield product("state", batch, hidden, RNN_STEP_NS)
         yield part(spec, whole, "gates", state_bytes, batch * hidden, "dense")
     if is_backward:
-        yield product("weight", steps * batch, hidden)
+        yield product("weight", num_rows, hidden)
 
 
 def _cat(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
@@ -229,4 +247,6 @@ _RULES: Final[dict[str, Rule]] = {
     "cat": _cat,
     "mkldnn_rnn_layer": _rnn_layer,
     "mkldnn_rnn_layer_backward": _rnn_layer,
+    "_cudnn_rnn": _rnn_layers,
+    "_cudnn_rnn_backward": _rnn_layers,
 }

@@ -1,15 +1,15 @@
-"""GRU and RNN layers as on a GPU: one operator of cuDNN for all steps, where the CPU runs operators for each step.
+"""Recurrent layers as on a GPU: one operator of cuDNN for all steps, where the CPU runs operators for each step.
 
 ``torch.gru`` is composite: for CUDA tensors it calls ``_cudnn_rnn`` (ATen/native/RNN.cpp), for CPU tensors products and
-pointwise operators. torch's C++ takes tensors of a virtual device for CPU tensors, so the call is made here. Values and
-gradients are those of the CPU's operators. LSTM layers have an operator of their own on the CPU.
+pointwise operators, or one of a library for some LSTM layers. torch's C++ takes tensors of a virtual device for CPU
+tensors, so the call is made here. Values and gradients are those of the CPU's operators.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import _C, Tensor
@@ -20,11 +20,16 @@ from cudalens.virtual.torch_cuda.rng import Replacement
 _aten = torch.ops.aten
 
 #: torch's functions by their number in cuDNN's interface (``cudnnRNNMode_t``).
-_FUNCTIONS: Final[dict[int, Callable[..., Any]]] = {0: torch.rnn_relu, 1: torch.rnn_tanh, 3: torch.gru}
+_FUNCTIONS: Final[dict[int, Callable[..., Any]]] = {
+    0: torch.rnn_relu,
+    1: torch.rnn_tanh,
+    2: torch.lstm,
+    3: torch.gru,
+}
 _MODES: Final = {func: mode for mode, func in _FUNCTIONS.items()}
 FUNCTIONS: Final = tuple(_MODES)
-#: Numbers that a step keeps for the backward pass: the results of the gates, and the product with the old state.
-_KEPT: Final = {0: 1, 1: 1, 3: 4}
+#: Numbers that a step keeps for the backward pass: the results of the gates; an LSTM its cell, a GRU a product, too.
+_KEPT: Final = {0: 1, 1: 1, 2: 5, 3: 4}
 _DTYPES: Final = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 _NOT_TRAINING: Final = "cudnn RNN backward can only be called in training mode"
 _AUTOGRAD: Final = (
@@ -37,39 +42,81 @@ _AUTOGRAD: Final = (
 def run_layers(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call one of `FUNCTIONS`: by cuDNN's operator where a GPU does so.
 
-    Dropout between layers is left to the CPU's operators, which draw its random numbers.
+    Layers with dropout between them are an operator each, so that dropout draws from the generator of the device.
     """
-    if kwargs or len(args) not in (8, 9) or not _is_for_cudnn(args[0]):
+    if kwargs or len(args) != _NUM_ARGUMENTS or not _is_for_cudnn(args[0]):
         return func(*args, **kwargs)
-    is_packed = isinstance(args[2], Tensor)  # (data, batch_sizes, hidden, weights, ...)
-    sizes = args[1].tolist() if is_packed else []
-    hidden, weights, has_biases, num_layers, dropout, train, bidirectional, *order = args[2 if is_packed else 1 :]
-    if dropout and train and num_layers > 1:
-        return func(*args)
-    out, state, *_ = torch._cudnn_rnn(
-        args[0],
-        weights,
-        4 if has_biases else 2,
-        None,
-        hidden,
-        None,
-        _MODES[func],
-        hidden.shape[2],
-        0,
-        num_layers,
-        bool(order and order[0]),
-        0.0,
-        train,
-        bidirectional,
-        sizes,
-        None,
-    )
-    return out, state
+    is_packed = isinstance(args[3], list | tuple)  # (data, batch_sizes, states, weights, ...)
+    given, weights, has_biases, num_layers, dropout, train, bidirectional, *order = args[2 if is_packed else 1 :]
+    value, *weights = _cast(args[0], *weights)
+    states = _cast(*([given] if isinstance(given, Tensor) else given))
+    run = _Run(_MODES[func], args[1].tolist() if is_packed else [], has_biases, train, bidirectional)
+    batch_first = bool(order and order[0])
+    if not dropout or not train or num_layers == 1:
+        value, last = run(value, states, weights, num_layers, batch_first)
+    else:
+        value = value.transpose(0, 1) if batch_first else value
+        parts = []
+        num_weights = len(weights) // num_layers
+        for layer, part in enumerate(zip(*(state.chunk(num_layers) for state in states), strict=True)):
+            if layer:
+                value = torch.dropout(value, dropout, train)
+            value, state = run(value, part, weights[layer * num_weights :][:num_weights], 1, False)
+            parts.append(state)
+        last = [torch.cat(group) for group in zip(*parts, strict=True)]
+        value = value.transpose(0, 1) if batch_first else value
+    return (value, *last)
+
+
+_NUM_ARGUMENTS: Final = 9
+
+
+class _Run(NamedTuple):
+    """What the calls for all layers have in common."""
+
+    mode: int
+    batch_sizes: Sequence[int]
+    has_biases: bool
+    train: bool
+    bidirectional: bool
+
+    def __call__(
+        self, value: Tensor, states: Sequence[Tensor], weights: list[Tensor], num_layers: int, batch_first: bool
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Run some layers.
+
+        Args:
+            value: Their input.
+            states: The state, and the cells of an LSTM.
+            weights: Those of all layers and directions.
+            num_layers: The number of layers.
+            batch_first: The order of the input's dimensions.
+
+        Returns:
+            The output, and the last states.
+        """
+        hidden, cells = states[0], states[1] if len(states) > 1 else None
+        hidden_size = hidden.shape[2] if cells is None else cells.shape[2]
+        proj_size = hidden.shape[2] if hidden.shape[2] != hidden_size else 0
+        stride = (4 if self.has_biases else 2) + bool(proj_size)
+        options = num_layers, batch_first, 0.0, self.train, self.bidirectional, self.batch_sizes, None
+        out, state, cell, _, _ = torch._cudnn_rnn(
+            value, weights, stride, None, hidden, cells, self.mode, hidden_size, proj_size, *options
+        )
+        return out, [state] if cells is None else [state, cell]
 
 
 def _is_for_cudnn(value: Tensor) -> bool:
-    is_used = torch.backends.cudnn.enabled and not torch.is_autocast_enabled("cuda")
-    return is_used and residence_of(value) is not None and value.dtype in _DTYPES and bool(value.numel())
+    is_used = torch.backends.cudnn.enabled and residence_of(value) is not None
+    return is_used and value.dtype in _DTYPES and bool(value.numel())
+
+
+def _cast(*tensors: Tensor) -> list[Tensor]:
+    """Return tensors in the dtype of autocast, which copies the weights of each call (ATen/cudnn/AutocastRNN.cpp)."""
+    if not torch.is_autocast_enabled("cuda"):
+        return list(tensors)
+    dtype = torch.get_autocast_dtype("cuda")
+    return [tensor if tensor.dtype is torch.float64 else tensor.to(dtype) for tensor in tensors]
 
 
 class Layers(Replacement):
@@ -97,16 +144,16 @@ class Layers(Replacement):
         """Compute the values.
 
         Returns:
-            The output, the state, an empty tensor for the cells, the memory for the backward pass, and an empty buffer.
+            The output, the state, the cells (empty without them), the memory for the backward pass, an empty buffer.
         """
         layout = weight_stride, num_layers, batch_first, bidirectional, batch_sizes
         with _with_autograd():  # torch.matmul computes otherwise for operands that need gradients
-            results = _computed(mode, value, weights, hidden, *layout)
-        out, state = (result.detach() for result in results)
+            results = _computed(mode, value, weights, hidden, cells, *layout)
+        out, state, *rest = (result.detach() for result in results)
         num_rows = value.shape[0] if batch_sizes else value.shape[0] * value.shape[1]
         num_kept = num_rows * len(weights) // weight_stride * hidden_size * _KEPT[mode] if train else 0
         kept = torch.empty(num_kept * value.element_size(), dtype=torch.uint8)
-        return out, state, value.new_empty(0), kept, value.new_empty(0)
+        return out, state, rest[0] if rest else value.new_empty(0), kept, value.new_empty(0)
 
 
 class LayersBackward(Replacement):
@@ -137,28 +184,31 @@ class LayersBackward(Replacement):
         reserve: Tensor,
         output_mask: Sequence[bool],
     ) -> tuple[Tensor | None, Tensor | None, Tensor | None, list[Tensor]]:
-        """Compute the gradients of the input, the state and the weights; that of the cells is None."""
+        """Compute the gradients of the input, the state, the cells and the weights."""
         if not train:
             raise RuntimeError(_NOT_TRAINING)
-        leaves = [tensor.detach().requires_grad_() for tensor in (value, hidden, *weights)]
+        states = [hidden] if cells is None else [hidden, cells]
+        leaves = [tensor.detach().requires_grad_() for tensor in (value, *states, *weights)]
+        own, (of_states, of_weights) = leaves[0], (leaves[1 : 1 + len(states)], leaves[1 + len(states) :])
+        layout = weight_stride, num_layers, batch_first, bidirectional, batch_sizes
         with _with_autograd(), torch.enable_grad():
-            layout = weight_stride, num_layers, batch_first, bidirectional, batch_sizes
-            results = _computed(mode, leaves[0], leaves[2:], leaves[1], *layout)
+            results = _computed(
+                mode, own, of_weights, of_states[0], of_states[1] if len(of_states) > 1 else None, *layout
+            )
             given = [
                 torch.zeros_like(result) if grad is None else grad
-                for result, grad in zip(results, (grad_output, grad_state), strict=True)
+                for result, grad in zip(results, (grad_output, grad_state, grad_cells), strict=False)
             ]
             engine = torch.autograd.Variable._execution_engine  # torch.autograd.grad follows streams of the device
             grads = engine.run_backward(
                 tuple(results), tuple(given), False, False, tuple(leaves), allow_unreachable=True, accumulate_grad=False
             )
         whole = [torch.zeros_like(leaf) if grad is None else grad for leaf, grad in zip(leaves, grads, strict=True)]
-        of_value, of_hidden, *of_weights = whole
         return (
-            of_value if output_mask[0] else None,
-            of_hidden if output_mask[1] else None,
-            None,
-            of_weights if output_mask[3] else [],
+            whole[0] if output_mask[0] else None,
+            whole[1] if output_mask[1] else None,
+            whole[2] if output_mask[2] and cells is not None else None,
+            whole[1 + len(states) :] if output_mask[3] else [],
         )
 
 
@@ -167,18 +217,20 @@ def _computed(
     value: Tensor,
     weights: Sequence[Tensor],
     hidden: Tensor,
+    cells: Tensor | None,
     weight_stride: int,
     num_layers: int,
     batch_first: bool,
     bidirectional: bool,
     batch_sizes: Sequence[int],
-) -> tuple[Tensor, Tensor]:
+) -> Sequence[Tensor]:
     """Run the CPU's operators of the layers, without dropout."""
     sizes = (torch.tensor(batch_sizes, dtype=torch.int64, device="cpu"),) if batch_sizes else ()
     order = () if batch_sizes else (batch_first,)
-    options = weight_stride == 4, num_layers, 0.0, False, bidirectional
-    out, state = _FUNCTIONS[mode](value, *sizes, hidden, list(weights), *options, *order)
-    return out, state
+    options = weight_stride >= 4, num_layers, 0.0, False, bidirectional
+    states = hidden if cells is None else (hidden, cells)
+    results: Sequence[Tensor] = _FUNCTIONS[mode](value, *sizes, states, list(weights), *options, *order)
+    return results
 
 
 @contextmanager

@@ -169,7 +169,7 @@ def _rnn_layer(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> 
 
 
 def _rnn_layers(spec: DeviceSpec, args: Sequence[Any], out: Any, whole: Work) -> Iterator[Work]:
-    """All layers and directions of a GRU or RNN."""
+    """All layers and directions."""
     value, weights, stride = args[:3]
     is_backward = "backward" in whole.name
     batch_first, batch_sizes = (args[14], args[18]) if is_backward else (args[10], args[14])

@@ -1,4 +1,4 @@
-"""GRU and RNN layers: one operator of cuDNN, with the values and gradients of the CPU's operators."""
+"""Recurrent layers: one operator of cuDNN, with the values and gradients of the CPU's operators."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ LAYERS = {
     "tanh": lambda: nn.RNN(5, 7, num_layers=2),
     "relu": lambda: nn.RNN(5, 7, nonlinearity="relu", bidirectional=True, batch_first=True),
     "double": lambda: nn.GRU(5, 7).double(),
+    "lstm": lambda: nn.LSTM(5, 7, num_layers=2, bidirectional=True, batch_first=True),
+    "lstm in double": lambda: nn.LSTM(5, 7, bias=False).double(),
+    "projected": lambda: nn.LSTM(5, 9, num_layers=2, proj_size=7, bidirectional=True),
 }
 
 
-def run(make, place, *, is_packed=False, with_state=True, steps=1):
+def run(make, place, *, is_packed=False, steps=1):
     """Results, gradients and the layout of the output after a step of SGD."""
     torch.manual_seed(0)
     layer = make()
@@ -30,6 +33,7 @@ def run(make, place, *, is_packed=False, with_state=True, steps=1):
     batch = 4 if layer.batch_first else 3
     state = torch.randn(layer.num_layers * (1 + layer.bidirectional), batch, 7, dtype=dtype)
     layer, x, state = layer.to(place), x.to(place).requires_grad_(), state.to(place).requires_grad_()
+    cells = torch.randn(*state.shape[:2], layer.hidden_size, dtype=dtype).to(place).requires_grad_()
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
     found = []
     for _ in range(steps):
@@ -37,13 +41,15 @@ def run(make, place, *, is_packed=False, with_state=True, steps=1):
         if is_packed:
             lengths = torch.tensor([2, 3, 1, 3] if layer.batch_first else [4, 2, 1])
             given = pack_padded_sequence(x, lengths, batch_first=layer.batch_first, enforce_sorted=False)
-        out, last = layer(given, state) if with_state else layer(given)
+        out, last = layer(given, (state, cells) if isinstance(layer, nn.LSTM) else state)
+        if isinstance(layer, nn.LSTM):
+            last = torch.cat([part.flatten() for part in last])
         if is_packed:
             out, _ = pad_packed_sequence(out, batch_first=layer.batch_first)
         (out.square().sum() + last.sum()).backward()
         optimizer.step()
         found += [out, last]
-    gradients = [each.grad for each in (x, state, *layer.parameters()) if each.grad is not None]
+    gradients = [each.grad for each in (x, state, cells, *layer.parameters()) if each.grad is not None]
     return [tensor.detach().cpu() for tensor in (*found, *gradients, *layer.parameters())], out.stride()
 
 
@@ -92,27 +98,46 @@ def test_kernels_are_a_product_of_all_steps_and_two_of_each_step():
     assert not operators & {"aten::linear", "aten::tanh_", "aten::sigmoid_"}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [lambda: torch.backends.cudnn.flags(enabled=False), lambda: torch.autocast("cuda")],
-    ids=["cuDNN is off", "autocast"],
-)
-def test_the_operators_of_a_step_run_where_cudnn_does_not(change):
+def test_the_operators_of_a_step_run_where_cudnn_is_off():
     with cudalens.virtual.device("h100"):
         layer, x = nn.GRU(8, 8).cuda(), torch.randn(3, 2, 8, device="cuda")
-        with change():
+        with torch.backends.cudnn.flags(enabled=False):
             _, operators = kernels_of(lambda: layer(x))
     assert "aten::_cudnn_rnn" not in operators
 
 
-def test_dropout_between_layers_draws_from_the_devices_generator():
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_autocast_computes_in_its_dtype_with_copies_of_the_weights(dtype):
     with cudalens.virtual.device("h100"):
-        layer, x = nn.GRU(8, 8, num_layers=2, dropout=0.5).cuda(), torch.randn(3, 2, 8, device="cuda")
+        layer, x = nn.GRU(8, 8).cuda(), torch.randn(3, 2, 8, device="cuda")
+        with torch.autocast("cuda", dtype):
+            kernels, _ = kernels_of(lambda: layer(x))
+            out, state = layer(x)
+        out.float().sum().backward()
+        assert (out.dtype, state.dtype) == (dtype, dtype)
+        assert {p.grad.dtype for p in layer.parameters()} == {torch.float32}
+        assert sum("_to_copy" in name for name in kernels) == 6  # the input, the state and four weights
+        wanted, _ = layer.cpu().to(dtype)(x.cpu().to(dtype))
+        assert torch.equal(out.cpu(), wanted)
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_dropout_between_layers_draws_from_the_devices_generator(batch_first):
+    with cudalens.virtual.device("h100"):
+        layer = nn.GRU(8, 8, num_layers=3, dropout=0.5, bidirectional=True, batch_first=batch_first).cuda()
+        x = torch.randn(3, 2, 8, device="cuda")
+        kernels, _ = kernels_of(lambda: layer(x))
         torch.manual_seed(1)
-        first = layer(x)[0]
+        first, state = layer(x)
         torch.manual_seed(1)
-        assert torch.equal(layer(x)[0], first)
+        with torch.backends.cudnn.flags(enabled=False):
+            out, last = layer(x)
+        torch.testing.assert_close(first, out)
+        torch.testing.assert_close(state, last)
+        assert first.stride() == out.stride()
         assert not torch.equal(layer(x)[0], first)
+    assert sum("native_dropout" in name for name in kernels) == 2
+    assert sum("_cudnn_rnn::input" in name for name in kernels) == 6
 
 
 def test_backward_in_evaluation_raises_the_error_of_a_gpu():

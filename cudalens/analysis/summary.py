@@ -223,7 +223,8 @@ def _top(rows: pd.DataFrame) -> tuple[TopCost, ...]:
 
 
 def _num_launches(events: pd.DataFrame) -> int:
-    launch = integers(events["launch"])
+    # Waits have a link to their call, too: a synchronisation launches nothing.
+    launch = integers(events["launch"])[is_category(events["cat"].array, GPU_ACTIVITIES)]
     launches = np.zeros(len(events), bool)
     launches[launch[launch >= 0]] = True
     calls = np.flatnonzero(is_category(events["cat"].array, RUNTIME_CATEGORIES))

@@ -120,12 +120,8 @@ class AllocatorHost:
         """Return whether a graph capture is active on the device."""
         return any(capture.device is self._device for capture in self._machine.captures)
 
-    def synchronize(self) -> None:
-        """Block the host until the device is idle."""
-        self._device.drain()
-
     def on_segment(self, action: str, address: int, num_bytes: int) -> None:
-        """Record the runtime call that allocates or frees a segment, which takes host time."""
+        """Record the runtime call that allocates or frees a segment; cudaFree waits for the whole device."""
         spec = self._device.spec
         name, cost = {
             "segment_alloc": ("cudaMalloc", spec.malloc_ns),
@@ -133,7 +129,7 @@ class AllocatorHost:
             "segment_free": ("cudaFree", spec.free_ns),
             "segment_unmap": ("cuMemUnmap", spec.free_ns),
         }[action]
-        self._machine.call(name, cost)
+        self._machine.call(name, cost, self._device.tail_ns if action == "segment_free" else 0)
 
 
 class Communicator(Protocol):

@@ -43,7 +43,9 @@ _FUNCTIONS: Final[Mapping[str, frozenset[str] | None]] = {
     ),
     **dict.fromkeys(("io", "_io"), frozenset({"open", "open_code"})),  # the second from Python 3.12
     "_warnings": frozenset({"warn", "warn_explicit"}),
-    "sys": frozenset({"getrecursionlimit", "getrefcount"}),
+    "sys": frozenset({"getrecursionlimit", "getrefcount", "getswitchinterval"}),
+    "gc": frozenset({"isenabled", "get_count", "get_objects", "get_stats", "get_threshold"}),
+    "_tracemalloc": None,
     "torch._C": frozenset({"get_num_threads", "get_num_interop_threads"}),
     "_posixsubprocess": None,
     "_socket": None,
@@ -52,10 +54,17 @@ _FUNCTIONS: Final[Mapping[str, frozenset[str] | None]] = {
 }
 
 #: Modules of `_FUNCTIONS` that libraries call for limits, not for results, as `inspect.signature` does.
-_OF_PROGRAM: Final = frozenset({"sys", "torch._C"})
+_OF_PROGRAM: Final = frozenset({"_tracemalloc", "gc", "sys", "torch._C"})
 
 #: Modules whose functions users know by another module.
-_SHOWN_MODULES: Final = {"posix": "os", "nt": "os", "_warnings": "warnings", "_io": "io", "torch._C": "torch"}
+_SHOWN_MODULES: Final = {
+    "posix": "os",
+    "nt": "os",
+    "_warnings": "warnings",
+    "_io": "io",
+    "torch._C": "torch",
+    "_tracemalloc": "tracemalloc",
+}
 
 #: Functions of `os` that depend on their arguments alone, or on what does not change in a process.
 _HARMLESS: Final = frozenset({"fspath", "getpid", "getppid", "cpu_count", "sched_getaffinity", "register_at_fork"})
@@ -68,8 +77,26 @@ _PYTHON: Final[Mapping[CodeType, str]] = {
     type(os.environ).__iter__.__code__: "reads all environment variables",
 }
 
+#: Functions of torch.cuda and torch.accelerator that read or reset what the allocator or the driver counts.
+_COUNTED: Final = (
+    "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_stats",
+    "memory_stats_as_nested_dict", "memory_snapshot", "memory_summary", "mem_get_info", "get_memory_info",
+    "host_memory_stats", "device_memory_used", "reset_peak_memory_stats", "reset_accumulated_memory_stats",
+    "memory_usage", "utilization", "temperature", "power_draw", "clock_rate",
+)  # fmt: skip
+
 #: The same, where code of the program calls them.
-_PYTHON_OF_PROGRAM: Final[Mapping[CodeType, str]] = {threading.current_thread.__code__: "threading.current_thread()"}
+_PYTHON_OF_PROGRAM: Final[Mapping[CodeType, str]] = {
+    threading.active_count.__code__: "threading.active_count()",
+    threading.current_thread.__code__: "threading.current_thread()",
+    threading.enumerate.__code__: "threading.enumerate()",
+    **{
+        function.__code__: f"{module.__name__}.{name}()"
+        for module in (torch.cuda, torch.accelerator)
+        for name in _COUNTED
+        if isinstance(function := getattr(module, name, None), FunctionType)
+    },
+}
 
 #: Runs for a warning that is not filtered out, also one of torch's.
 _SHOWS_WARNING: Final[CodeType] = warnings._showwarnmsg.__code__  # type: ignore[attr-defined]
@@ -98,7 +125,10 @@ _ENGINE: Final[Any] = type(torch.autograd.Variable._execution_engine)
 
 #: Methods that read the state of a random generator, to restore it later.
 _READING: Final = frozenset({"get_state", "graphsafe_get_state", "clone_state"})
-_GENERATOR_METHODS: Final = _SEEDING | _READING
+
+#: Methods that read numbers of a random generator, which a seed outside of the call changes.
+_NUMBERS: Final = frozenset({"initial_seed", "get_offset"})
+_GENERATOR_METHODS: Final = _SEEDING | _READING | _NUMBERS
 
 _ENVIRONMENT: Final = frozenset(
     getattr(type(os.environ), name).__code__ for name in ("__getitem__", "__setitem__", "__delitem__")
@@ -215,8 +245,10 @@ class CallWatch:
         if frame.f_code.co_freevars and frame.f_code in self.functions:
             values, names = frame.f_locals, frame.f_code.co_freevars
             self.closures.add((frame.f_code, tuple([id(values[name]) if name in values else 0 for name in names])))
-        if frame.f_code.co_name in _GENERATOR_METHODS:
-            self._on_generator(frame.f_locals.get("self"), frame.f_code.co_name, frame)
+        name = frame.f_code.co_name
+        is_own_read = name in _NUMBERS and frame.f_back is not None and is_own(frame.f_back.f_code.co_filename)
+        if name in _GENERATOR_METHODS and not is_own_read:
+            self._on_generator(frame.f_locals.get("self"), name, frame)
         elif frame.f_code is _STORAGE:
             self._note_storage(frame.f_locals["self"], "storage", frame)
         elif frame.f_code is _SHOWS_WARNING:
@@ -253,7 +285,7 @@ class CallWatch:
             self._seen.discard(code)  # another caller may be the user's
         elif code in _PYTHON_OF_PROGRAM:
             if frame.f_back is not None and _is_of_user(frame.f_back):
-                self._note(_PYTHON_OF_PROGRAM[code], frame)
+                self._note(_PYTHON_OF_PROGRAM[code], frame.f_back)
             self._seen.discard(code)
         elif is_read(code.co_filename) and not code.co_filename.startswith(_TORCH):
             if not _is_users(frame):
@@ -308,13 +340,15 @@ class CallWatch:
             self.storage_reads.append((storage_id(tensor), f"{method}()", _place(at)))
 
     def _on_generator(self, generator: Any, method: str, frame: FrameType) -> None:
-        """A random generator is seeded. To restore a state that the call itself has read changes nothing."""
-        if not isinstance(generator, torch._C.Generator):
+        """A random generator is seeded, or its seed read. To restore a state that the call has read changes nothing."""
+        if not isinstance(generator, torch._C.Generator) or method not in _GENERATOR_METHODS:
             return
         key = int(generator._cdata)  # type: ignore[attr-defined]
         if method in _READING:
             self._read_states.add(key)
-        elif method in _SEEDING and not (method.endswith("set_state") and key in self._read_states):
+            return
+        is_restored = method.endswith("set_state") and key in self._read_states
+        if not is_restored:
             self._note_at_caller(f"{method}() of a random generator", frame)
 
     def _note_at_caller(self, what: str, frame: FrameType) -> None:

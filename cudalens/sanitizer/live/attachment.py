@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from cudalens.device import accumulation, gpu_trace, launches, modes, own_work
 from cudalens.device.interpose import Interposed, interposed
 from cudalens.device.modes import conjugation, has_own_dispatch, is_faking, uses_conjugates
-from cudalens.sanitizer.live.schema import Plan, make_plan
+from cudalens.sanitizer.live.schema import Plan, make_plan, storage_of
 from cudalens.sanitizer.live.watch import Watch
 
 #: Methods of torch.Tensor that read host memory without an operator.
@@ -55,6 +55,8 @@ class Attachment:
         for name in _HOST_READERS:
             reads = functools.partial(_host_reads, self._watch, name != "tolist")
             self._interposed.append((interposed(torch.Tensor, name), reads))
+        # torch formats a tensor without dispatch modes: the operators that read it do not arrive at the mode.
+        self._interposed.append((interposed(torch.Tensor, "__repr__"), functools.partial(_text_reads, self._watch)))
         for method, listener in self._interposed:
             method.add(before=listener)
         self._mode = Mode(self._watch)
@@ -105,6 +107,26 @@ def _enter_thread(watch: Watch, thread: threading.Thread, *args: Any, **kwargs: 
 def _host_reads(watch: Watch, is_export: bool, tensor: Any, *args: Any, **kwargs: Any) -> None:
     if isinstance(tensor, torch.Tensor):
         watch.host_reads(tensor, is_export=is_export)
+
+
+def _text_reads(watch: Watch, tensor: Any, *args: Any, **kwargs: Any) -> None:
+    if not isinstance(tensor, torch.Tensor) or not watch.is_on or is_faking():
+        return
+    for part in _printed(tensor):
+        if part.is_cpu:
+            watch.host_reads(part, is_export=False)
+        else:
+            watch.annotate("repr", [part], ())
+
+
+def _printed(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
+    """Return what the text of a tensor contains: all of it, or the first and the last rows of a large one."""
+    options = torch._tensor_str.PRINT_OPTS
+    edge = options.edgeitems
+    if storage_of(tensor) is None or tensor.numel() <= options.threshold or tensor.size(0) <= 2 * edge:
+        return [tensor]
+    with torch.no_grad(), _disable_current_modes(), _Quiet():
+        return [tensor[:edge], tensor[-edge:]]
 
 
 #: Function modes (a default device is one) must not receive the sanitizer's own calls on tensors; a call through them

@@ -7,6 +7,7 @@ import itertools
 import sys
 import threading
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
@@ -150,7 +151,17 @@ def names_of_streams(
         name = _name_at_access(access, sources)
         if name is not None:
             found[access.stream] = name
-    return found
+    return _number_equal_names(found)
+
+
+def _number_equal_names(found: Mapping[StreamId, str]) -> dict[StreamId, str]:
+    """Number streams of the same name from the second on: ``s``, ``s (2)``, as a parameter or an item names several."""
+    counts: Counter[str] = Counter()
+    numbered = {}
+    for stream, name in found.items():
+        counts[name] += 1
+        numbered[stream] = name if counts[name] == 1 else f"{name} ({counts[name]})"
+    return numbered
 
 
 def _add_variables(found: dict[StreamId, str], variables: Mapping[str, object]) -> None:

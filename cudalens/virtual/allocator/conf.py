@@ -319,12 +319,8 @@ class Host(Protocol):
         """
         ...
 
-    def synchronize(self) -> None:
-        """Block the host until the device is idle (cudaFree does this)."""
-        ...
-
     def on_segment(self, action: str, address: int, num_bytes: int) -> None:
-        """Notify that device memory was allocated or freed.
+        """Notify that device memory was allocated or freed. A segment_free returns when the device is idle.
 
         Args:
             action: segment_alloc, segment_free, segment_map or segment_unmap.

@@ -110,7 +110,6 @@ class Reserve:
     def release(self, block: Block, stack: object) -> None:
         """Free a segment that is one free block (cudaFree, which waits for the whole device)."""
         self._state.record_block("segment_free", block, block.size, stack if stack is not None else block.segment_stack)
-        self._state.host.synchronize()
         self._state.host.on_segment("segment_free", block.address, block.size)
         block.pool.discard(block)
         self._close(block.segment)

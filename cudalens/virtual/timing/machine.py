@@ -315,12 +315,18 @@ class Machine:
     def _advance(self, num_ns: int) -> None:
         self.now_ns += num_ns
 
-    def call(self, name: str, cost_ns: int) -> int:
-        """Record a runtime call that does not wait; returns its correlation id."""
+    def call(self, name: str, cost_ns: int, until_ns: int = 0) -> int:
+        """Record a runtime call; returns its correlation id.
+
+        Args:
+            name: Its name.
+            cost_ns: The host time that it takes.
+            until_ns: What it waits for first, virtual ns; 0 if it does not wait.
+        """
         if self.host_time.is_measured:
             self.host_time.catch_up()
         begin = self.now_ns
-        self.now_ns = begin + cost_ns
+        self.now_ns = max(begin, until_ns) + cost_ns
         correlation_id = next(self.correlations)
         if self.recorder is not None:
             self.recorder.called(name, begin, self.now_ns, correlation_id)

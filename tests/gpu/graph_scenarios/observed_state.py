@@ -7,6 +7,7 @@ import builtins
 import configparser
 import dataclasses
 import functools
+import gc
 import inspect
 import logging
 import string
@@ -321,6 +322,70 @@ def the_number_of_threads(wrap: Wrap) -> Any:
         return calls(wrap(lambda x: x * torch.get_num_threads()), lambda: torch.set_num_threads(before + 1))
     finally:
         torch.set_num_threads(before)
+
+
+@_called_again("initial_seed() of a random generator")
+def the_seed_of_the_program(wrap: Wrap) -> Any:
+    return calls(wrap(lambda x: x * (torch.initial_seed() % 7)), lambda: torch.manual_seed(3))
+
+
+@_called_again("initial_seed() of a random generator")
+def the_seed_of_the_device(wrap: Wrap) -> Any:
+    return calls(wrap(lambda x: x * (torch.cuda.initial_seed() % 7)), lambda: torch.manual_seed(3))
+
+
+@_called_again("initial_seed() of a random generator")
+def the_seed_of_a_generator(wrap: Wrap) -> Any:
+    generator = torch.Generator(device="cuda").manual_seed(1)
+    return calls(wrap(lambda x: x * (generator.initial_seed() % 7)), lambda: generator.manual_seed(3))
+
+
+def _memory_read(read: Callable[[], int]) -> Callable[[Wrap], Any]:
+    def measured(wrap: Wrap) -> Any:
+        kept: list[torch.Tensor] = []
+        before = read()
+
+        def call(x: torch.Tensor) -> torch.Tensor:
+            return x * (2 if read() >= before + (1 << 24) else 1)
+
+        return calls(wrap(call), lambda: kept.append(torch.zeros(1 << 23, device="cuda")))
+
+    return measured
+
+
+@_called_again("torch.cuda.memory_allocated()")
+def the_allocated_memory(wrap: Wrap) -> Any:
+    return _memory_read(lambda: torch.cuda.memory_allocated())(wrap)
+
+
+@_called_again("torch.cuda.max_memory_allocated()")
+def the_peak_of_memory(wrap: Wrap) -> Any:
+    torch.cuda.reset_peak_memory_stats()
+    return _memory_read(lambda: torch.cuda.max_memory_allocated())(wrap)
+
+
+@_called_again("torch.cuda.memory_stats()")
+def the_statistics_of_memory(wrap: Wrap) -> Any:
+    return _memory_read(lambda: torch.cuda.memory_stats()["allocated_bytes.all.current"])(wrap)
+
+
+@_called_again("gc.isenabled()")
+def the_garbage_collector(wrap: Wrap) -> Any:
+    before = gc.isenabled()
+    try:
+        gc.enable()
+        return calls(wrap(lambda x: x * (2 if gc.isenabled() else 1)), gc.disable)
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+@_called_again("threading.active_count()")
+def the_number_of_python_threads(wrap: Wrap) -> Any:
+    end = threading.Event()
+    try:
+        return calls(wrap(lambda x: x * threading.active_count()), lambda: threading.Thread(target=end.wait).start())
+    finally:
+        end.set()
 
 
 @_called_again("threading.current_thread()")

@@ -120,6 +120,21 @@ def test_launches_are_known_by_name_where_no_link_was_recorded():
     assert summarize(make_trace(rows)).num_launches == 5
 
 
+def test_a_call_that_waits_is_not_a_launch():
+    rows = [
+        {"ts": 0, "dur": 2, "name": "cudaLaunchKernel", "cat": "cuda_runtime", "correlation_id": 1},
+        {"ts": 2, "dur": 2, "name": "cudaMemcpyAsync", "cat": "cuda_runtime", "correlation_id": 2},
+        {"ts": 4, "dur": 30, "name": "cudaStreamSynchronize", "cat": "cuda_runtime", "correlation_id": 3},
+        {"ts": 5, "dur": 10, "name": "gemm", "cat": "kernel", "device": 0, "stream": 7, "correlation_id": 1},
+        {"ts": 15, "dur": 5, "name": "Memcpy DtoH", "cat": "gpu_memcpy", "device": 0, "stream": 7, "correlation_id": 2},
+        {"ts": 4, "dur": 16, "name": "Stream Sync", "cat": "cuda_sync", "device": 0, "stream": 7, "correlation_id": 3},
+    ]
+    trace = make_trace(rows)
+    waits = trace.events[trace.events["cat"] == "cuda_sync"]
+    assert waits["launch"].notna().all()
+    assert summarize(trace).num_launches == 2
+
+
 def test_steps_and_problems():
     rows = [
         {"ts": 100 * i, "dur": d, "name": f"ProfilerStep#{i}", "cat": "user_annotation"} for i, d in enumerate((10, 30))

@@ -313,7 +313,7 @@ def test_an_annotation_that_is_no_tensor_is_refused(gpu):
 
 
 def test_off_leaves_nothing_of_it(side):
-    methods = {name: getattr(torch.Tensor, name) for name in ("numpy", "tolist", "__array__", "__dlpack__")}
+    methods = {name: getattr(torch.Tensor, name) for name in ("numpy", "tolist", "__array__", "__dlpack__", "__repr__")}
     own = {name: vars(torch.Tensor).get(name) for name in methods}
     start, query, modes_before = threading.Thread.start, torch.cuda.Event.query, stack_of_modes()
     with cudalens.sanitize() as san:

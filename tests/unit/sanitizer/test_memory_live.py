@@ -178,6 +178,38 @@ def test_data_parallel_has_no_race(gpu):
     assert kinds(san) == []
 
 
+# The text of a tensor
+
+
+@pytest.mark.parametrize("text", [str, repr, "{}".format, lambda x: str([x]), lambda x: str(x[3])])
+def test_the_text_of_a_tensor_reads_it_on_the_current_stream(side, text):
+    x = torch.zeros(8, device="cuda")
+    torch.cuda.synchronize()
+    with cudalens.sanitize() as san:
+        with torch.cuda.stream(side):
+            x.add_(1)
+        text(x)
+        assert kinds(san) == [RaceKind.READ_AFTER_WRITE]
+        san.clear()
+        torch.cuda.current_stream().wait_stream(side)
+        assert "1." in text(x)
+    assert kinds(san) == []
+
+
+def test_the_text_of_a_large_tensor_has_its_first_and_last_rows(side):
+    x = torch.zeros(N, 4, device="cuda")
+    torch.cuda.synchronize()
+    with cudalens.sanitize() as san:
+        with torch.cuda.stream(side):
+            x[10:-10].add_(1)
+        str(x)
+        assert kinds(san) == []
+        with torch.cuda.stream(side):
+            x[-1].add_(1)
+        str(x)
+    assert kinds(san) == [RaceKind.READ_AFTER_WRITE]
+
+
 # Pageable memory: CUDA returns from a copy into it when it is done, whatever non_blocking says.
 
 
@@ -291,6 +323,7 @@ HOST_READS = {
     "item": lambda h: h[0].item(),
     "numpy": lambda h: h.numpy(),
     "tolist": lambda h: h.tolist(),
+    "text": lambda h: repr(h),
     "array": lambda h: memoryview(h.numpy()),
     "view": lambda h: h[5:9] + 1,
     "scalar of a kernel": lambda h: torch.ones(3, device="cuda") * h[0],

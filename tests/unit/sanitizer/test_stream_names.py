@@ -64,6 +64,23 @@ main(torch.cuda.Stream(), torch.cuda.Stream())
 """
 
 
+TWO_STREAMS_OF_ONE_NAME = """
+import torch
+
+def add(s, state):
+    with torch.cuda.stream(s):
+        state.add_(1)
+
+def main(*streams):
+    state = torch.zeros(64, device="cuda")
+    torch.cuda.synchronize()
+    for stream in streams:
+        add(stream, state)
+
+main(torch.cuda.Stream(), torch.cuda.Stream())
+"""
+
+
 def run(text, path, **options):
     """Races of a program in a file, which has ended."""
     path.write_text(text)
@@ -86,6 +103,13 @@ def test_a_stream_of_a_function_that_has_returned_has_its_name(text, name, tmp_p
     san = run(text, tmp_path / "program.py")
     (row,) = san.frames()["races"].to_dict("records")
     assert (row["first_stream_name"], row["second_stream_name"]) == ("the default stream", name)
+
+
+def test_two_streams_of_one_name_are_numbered(tmp_path):
+    san = run(TWO_STREAMS_OF_ONE_NAME, tmp_path / "program.py")
+    (row,) = san.frames()["races"].to_dict("records")
+    assert (row["first_stream_name"], row["second_stream_name"]) == ("stream s", "stream s (2)")
+    assert "let stream s (2) wait for stream s (wait_stream)" in row["fix"]
 
 
 def test_no_name_is_taken_from_a_block_in_which_the_stream_is_set(tmp_path):

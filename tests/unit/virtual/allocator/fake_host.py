@@ -32,13 +32,11 @@ class FakeHost:
     def is_capturing(self):
         return self.capturing
 
-    def synchronize(self):
-        self.log.append(("synchronize",))
-        for stream in self.recorded:
-            self.finish(stream)
-
     def on_segment(self, action, address, num_bytes):
         self.log.append((action, address, num_bytes))
+        if action == "segment_free":
+            for stream in self.recorded:
+                self.finish(stream)
 
     def segments(self, action):
         return [entry[2] for entry in self.log if entry[0] == action]

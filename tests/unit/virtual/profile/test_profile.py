@@ -660,3 +660,17 @@ class TestShown:
         assert summarize(step).device_busy_ns == kernels["dur"].sum()
         assert device_time(step)["busy_ns"] == kernels["dur"].sum()
         assert summarize(step).wall_ns == step.info.ended_ns - step.info.started_ns
+
+
+def test_empty_cache_waits_in_cudafree_and_not_in_a_synchronisation_of_the_program():
+    with device("h100"), cudalens.profile() as run:
+        large = torch.empty(16 << 20, device="cuda").fill_(1.0)
+        del large
+        torch.cuda.empty_cache()
+    events = run.trace.events
+    names = events["name"].astype(str)
+    assert "cudaDeviceSynchronize" not in set(names)
+    free, kernel = events[names == "cudaFree"].iloc[0], events[events["cat"] == "kernel"].iloc[-1]
+    assert free["ts"] < kernel["ts"] + kernel["dur"] < free["ts"] + free["dur"]
+    assert "explicit" not in str(run.trace.summary())
+    assert cudalens.analysis.syncs(run.trace)["kind"].tolist() == ["empty_cache()"]

@@ -27,6 +27,7 @@ _NEEDED: Final[dict[str, tuple[str, ...]]] = {
         "get_guard_fail_reason", "GuardBuilder.TENSOR_MATCH", "GuardBuilder.TORCH_FUNCTION_STATE",
     ),
     "torch._dynamo.types": ("ConvertFrameReturn", "FrameAction", "FrameExecStrategy"),
+    "torch._dynamo.variables.ctx_manager": ("TorchFunctionDisableVariable._guards_singleton",),
     "torch._dynamo.variables.optimizer": ("OptimizerVariable._set_capturable", "OptimizerVariable.move_step_if_cpu"),
     "torch._inductor.async_compile": ("AsyncCompile.triton", "CompiledTritonKernels.cache_clear"),
     "torch._inductor.codecache": (

@@ -420,3 +420,13 @@ def test_matrices_that_an_operator_of_the_cpu_lays_out_are_read_as_such(h100, sh
     torch.testing.assert_close(torch.compile(rebuild)(x), x + 1, rtol=1e-4, atol=1e-5)
     places = torch.compile(lambda x: torch.nonzero_static(x > 0, size=5) * 2)(x)
     assert torch.equal(places, torch.nonzero_static(x > 0, size=5) * 2)
+
+
+def test_code_that_asks_for_function_modes_is_compiled(h100):
+    def move(module, x):  # the arguments of Module.to, as PyTorch Lightning reads them
+        device, dtype = torch._C._nn._parse_to("cuda", torch.float64)[:2]
+        with torch._C.DisableTorchFunctionSubclass():
+            return x.to(device, dtype) + module.weight.sum()
+
+    module, x = torch.nn.Linear(2, 2, device="cuda"), torch.arange(3.0)
+    torch.testing.assert_close(torch.compile(move)(module, x), move(module, x))

@@ -430,3 +430,13 @@ def test_code_that_asks_for_function_modes_is_compiled(h100):
 
     module, x = torch.nn.Linear(2, 2, device="cuda"), torch.arange(3.0)
     torch.testing.assert_close(torch.compile(move)(module, x), move(module, x))
+
+
+def test_a_function_that_makes_a_sparse_tensor_is_refused_with_the_reason(h100):
+    x = torch.eye(3, device="cuda")
+    with pytest.raises(Exception, match="cannot trace operators that make a sparse tensor"):
+        torch.compile(lambda x: x.to_sparse().to_dense() * 2)(x)
+    embedding = torch.nn.Embedding(4, 2, sparse=True, device="cuda")
+    with pytest.raises(Exception, match="cannot trace operators that make a sparse tensor"):
+        torch.compile(lambda words: embedding(words).sum())(torch.tensor([1, 2], device="cuda")).backward()
+    assert torch.compile(lambda x: x * 2)(x)[0, 0] == 2

@@ -440,3 +440,11 @@ def test_a_function_that_makes_a_sparse_tensor_is_refused_with_the_reason(h100):
     with pytest.raises(Exception, match="cannot trace operators that make a sparse tensor"):
         torch.compile(lambda words: embedding(words).sum())(torch.tensor([1, 2], device="cuda")).backward()
     assert torch.compile(lambda x: x * 2)(x)[0, 0] == 2
+
+
+def test_the_place_of_the_largest_number_is_the_first_nan(h100):
+    x = torch.randn(4, 300)
+    x[1, 7] = x[2, 20] = x[2, 250] = float("nan")
+    reductions = torch.compile(lambda x: (x.argmax(1), x.argmin(1), *x.max(1), *x.min(0)))
+    for result, expected in zip(reductions(x.cuda()), (x.argmax(1), x.argmin(1), *x.max(1), *x.min(0)), strict=True):
+        torch.testing.assert_close(result.cpu(), expected, equal_nan=True)

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Any, Final, TypedDict
 
 ROOT: Final = Path(__file__).parents[1]
 _TREES: Final = "test_cudagraph_trees"
@@ -194,17 +194,32 @@ def _behave_as_before() -> None:
     """Give later versions what the suite expects of PyTorch 2.6.
 
     A name of its helpers; messages of torch's logs on the ``sys.stderr`` that a test sets, where later versions keep
-    the first one; and graphs that Inductor does not cut into partitions.
+    the first one; graphs that Inductor does not cut into partitions; and graph breaks that interrupt all functions
+    that are being traced, as by default, and not only the innermost one.
     """
     names = vars(importlib.import_module("torch.testing._internal.inductor_utils"))
     names.setdefault("HAS_CUDA", names.get("HAS_CUDA_AND_TRITON"))
     config = importlib.import_module("torch._inductor.config")
     if hasattr(config, "graph_partition"):
         config.graph_partition = False
+    _break_outermost_graphs()
     for logger in [logging.getLogger(name) for name in logging.root.manager.loggerDict]:
         for handler in logger.handlers:
             if isinstance(handler, logging.StreamHandler):
                 handler.setStream(_CurrentStderr())
+
+
+def _break_outermost_graphs() -> None:
+    case: Any = importlib.import_module("torch._dynamo.test_case").TestCase
+    config: Any = importlib.import_module("torch._dynamo.config")
+    set_up = case.setUp
+
+    def set_up_as_before(self: Any) -> None:
+        set_up(self)
+        if hasattr(config, "nested_graph_breaks"):
+            config.nested_graph_breaks = False
+
+    case.setUp = set_up_as_before
 
 
 def _cases(suite: str) -> Iterator[unittest.TestCase]:

@@ -381,6 +381,8 @@ def _values(result: Any) -> Values:
 def _value(leaf: Any) -> tuple[str, tuple[int, ...], bytes]:
     if not isinstance(leaf, torch.Tensor):
         return type(leaf).__name__, (), repr(leaf).encode()
+    if hasattr(leaf, "to_local"):  # Dynamo evaluates this condition of a program without gradients that are DTensors
+        leaf = leaf.to_local()
     host = leaf.detach().cpu().contiguous()
     return str(host.dtype), tuple(host.shape), host.reshape(-1).view(torch.uint8).numpy().tobytes()
 

@@ -184,6 +184,8 @@ def install_guards(patches: Patches) -> None:
     """Add a guard for the device of each tensor, which is a CPU tensor for C++."""
     from torch._dynamo import guards
     from torch._dynamo.guards import CheckFunctionManager, GuardBuilder
+    from torch._dynamo.variables.ctx_manager import TorchFunctionDisableVariable
+    from torch._guards import Guard
 
     dynamo_guards: Any = guards
 
@@ -232,6 +234,13 @@ def install_guards(patches: Patches) -> None:
     patches.set(manager_kind, "__init__", make_guards_under_modes)
     patches.set(builder, "TENSOR_MATCH", _like(match_tensor_and_device, match_tensor))
     patches.set(builder, "TORCH_FUNCTION_STATE", _like(match_all_modes, match_modes))
+    # Dynamo made one guard with the method when it was imported, for functions that ask whether modes are enabled.
+    made_before: Any = TorchFunctionDisableVariable._guards_singleton
+    patches.set(
+        TorchFunctionDisableVariable,
+        "_guards_singleton",
+        Guard(made_before.originating_source, builder.TORCH_FUNCTION_STATE),
+    )
 
 
 def _invalidate(made: list[weakref.ref[Any]]) -> None:

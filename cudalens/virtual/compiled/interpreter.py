@@ -11,13 +11,13 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from cudalens.virtual.compiled import interpreter_ops, libdevice
+from cudalens.virtual.compiled import interpreter_ops, kernel_source, libdevice
 
 #: Triton's interpreter has global state.
 _lock: Final = threading.RLock()
 
-#: The rewritten source of functions within functions.
-_closures: Final[WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()
+#: The rewritten functions. Triton's own cache keeps those that its interpreter rewrites.
+_functions: Final[WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()
 
 #: The interpreter's functions that access memory, with the positions of their addresses, mask and values.
 _ACCESSES: Final = {"load": (0, 1, 2), "store": (0, 2, 1), "atomic_rmw": (1, 3, 2), "atomic_cas": (0, None, 2)}
@@ -62,14 +62,18 @@ def run_kernel(
 
 def _rewritten(interpreter: Any, function: Any) -> Any:
     plain = function.fn
+    if plain not in _functions:
+        _functions[plain] = interpreter.InterpretedFunction(_with_names(plain)).rewriter.rewrite_ast()
+    return _functions[plain]
+
+
+def _with_names(plain: Any) -> Any:
+    """The function with the names of its enclosing functions as global ones: rewritten source has no others."""
     if plain.__closure__ is None:
-        return interpreter.InterpretedFunction(plain).rewrite()
-    if plain not in _closures:  # the rewritten source has the names of its module alone
-        cells = zip(plain.__code__.co_freevars, plain.__closure__, strict=True)
-        names = plain.__globals__ | {name: cell.cell_contents for name, cell in cells}
-        open_function = types.FunctionType(plain.__code__, names, plain.__name__, plain.__defaults__, plain.__closure__)
-        _closures[plain] = interpreter.InterpretedFunction(open_function).rewriter.rewrite_ast()
-    return _closures[plain]
+        return plain
+    cells = zip(plain.__code__.co_freevars, plain.__closure__, strict=True)
+    names = plain.__globals__ | {name: cell.cell_contents for name, cell in cells}
+    return types.FunctionType(plain.__code__, names, plain.__name__, plain.__defaults__, plain.__closure__)
 
 
 def _argument(value: Any, kind: str | None) -> Any:
@@ -141,6 +145,9 @@ def _interpreting(interpreter: Any) -> Iterator[None]:
             scope.set_attr(module, "associative_scan", _scan)
         for name, function in interpreter_ops.builder_methods().items():
             scope.set_attr(interpreter.InterpreterBuilder, name, function)
+        scope.set_attr(interpreter.FunctionRewriter, "ast_transformer", kernel_source.transformer())
+        for name, function in kernel_source.semantic_functions().items():
+            scope.set_attr(interpreter.interpreter_semantic, name, function)
         for name, function in libdevice.interpreted_functions().items():
             scope.set_attr(empty_functions, name, function)
         kind.__call__ = lambda self, *args, **kwargs: _rewritten(interpreter, self)(*args, **kwargs)

@@ -146,6 +146,13 @@ def _constant(self: Any, value: Any) -> Any:
     return _handle(encode(np.array([value], np.float32), tl.bfloat16), tl.bfloat16)
 
 
+def _all_ones(self: Any, dtype: Any) -> Any:
+    """The number with all bits set; numpy does not convert -1 to unsigned integers."""
+    from triton.runtime.interpreter import _get_np_dtype
+
+    return _handle(~np.zeros(1, _get_np_dtype(dtype)), dtype)
+
+
 #: PTX of Inductor's generated code: the function of its arguments.
 _ASSEMBLY: Final[dict[str, Callable[..., Any]]] = {
     "fma.rn.f32 $0, $1, $2, $3;": lambda a, b, c: (a.astype(np.float64) * b + c).astype(np.float32),
@@ -222,5 +229,6 @@ def builder_methods() -> dict[str, Callable[..., Any]]:
         "create_inline_asm": _run_assembly,
         "create_atomic_cas": _compare_and_swap(kind.create_atomic_cas),
         "create_atomic_rmw": _atomic(kind.create_atomic_rmw),
+        "get_all_ones_value": _all_ones,
         "get_bf16": _constant,
     }

@@ -27,6 +27,7 @@ _NEEDED: Final[dict[str, tuple[str, ...]]] = {
         "get_guard_fail_reason", "GuardBuilder.TENSOR_MATCH", "GuardBuilder.TORCH_FUNCTION_STATE",
     ),
     "torch._dynamo.types": ("ConvertFrameReturn", "FrameAction", "FrameExecStrategy"),
+    "torch._dynamo.variables.ctx_manager": ("TorchFunctionDisableVariable._guards_singleton",),
     "torch._dynamo.variables.optimizer": ("OptimizerVariable._set_capturable", "OptimizerVariable.move_step_if_cpu"),
     "torch._inductor.async_compile": ("AsyncCompile.triton", "CompiledTritonKernels.cache_clear"),
     "torch._inductor.codecache": (
@@ -45,11 +46,13 @@ _NEEDED: Final[dict[str, tuple[str, ...]]] = {
     "torch._subclasses.functional_tensor": ("FunctionalTensorMode.__torch_dispatch__",),
     "torch.fx.experimental.proxy_tensor": ("ProxyTorchDispatchMode.__torch_dispatch__", "unset_fake_temporarily"),
     "triton.runtime.interpreter": (
-        "InterpretedFunction.rewrite", "InterpreterBuilder.binary_op", "InterpreterBuilder.cast_impl",
+        "ASTTransformer.visit_Assign", "FunctionRewriter.rewrite_ast", "InterpretedFunction",
+        "InterpreterBuilder.binary_op", "InterpreterBuilder.cast_impl",
         "TensorHandle", "_LangPatchScope", "_get_np_dtype", "_interpreter", "_patch_lang",
-        "interpreter_builder",
+        "interpreter_builder", "interpreter_semantic",
     ),
     "triton.runtime.jit": ("JITFunction",),
+    "triton.language.core": ("builtin_max", "builtin_min", "tensor.__not__"),
     "triton.language.extra.libdevice": ("tanh",),
 }  # fmt: skip
 

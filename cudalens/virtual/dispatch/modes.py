@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudalens.device import modes
 from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.compiled.tracing import is_tracing
 from cudalens.virtual.dispatch.dispatch_utils import register_kernels
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
@@ -86,6 +87,11 @@ _OLD_THREAD: Final = (
     "this thread started before the virtual CUDA device was enabled, and does not use it. Start the thread inside the "
     "block, or use concurrent.futures.ThreadPoolExecutor (asyncio.to_thread), whose threads use it."
 )
+_SPARSE: Final = (
+    "torch.compile on a virtual CUDA device cannot trace operators that make a sparse tensor (to_sparse(), or the "
+    "gradient of an embedding with sparse=True): torch traces them with CUDA's sparse kernels, which a build of torch "
+    "for the CPU does not have. Leave them out of the compiled function with torch.compiler.disable."
+)
 
 
 def install(patches: Patches, gpus: Gpus, new_modes: Callable[[], ThreadModes]) -> None:
@@ -132,7 +138,7 @@ def install(patches: Patches, gpus: Gpus, new_modes: Callable[[], ThreadModes]) 
 
 
 def _refuse_memory(*args: Any, **kwargs: Any) -> NoReturn:
-    raise VirtualDeviceError(_OLD_THREAD)
+    raise VirtualDeviceError(_SPARSE if is_tracing() else _OLD_THREAD)
 
 
 def _restore_run(thread: threading.Thread, before: Any) -> None:

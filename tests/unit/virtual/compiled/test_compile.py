@@ -420,3 +420,31 @@ def test_matrices_that_an_operator_of_the_cpu_lays_out_are_read_as_such(h100, sh
     torch.testing.assert_close(torch.compile(rebuild)(x), x + 1, rtol=1e-4, atol=1e-5)
     places = torch.compile(lambda x: torch.nonzero_static(x > 0, size=5) * 2)(x)
     assert torch.equal(places, torch.nonzero_static(x > 0, size=5) * 2)
+
+
+def test_code_that_asks_for_function_modes_is_compiled(h100):
+    def move(module, x):  # the arguments of Module.to, as PyTorch Lightning reads them
+        device, dtype = torch._C._nn._parse_to("cuda", torch.float64)[:2]
+        with torch._C.DisableTorchFunctionSubclass():
+            return x.to(device, dtype) + module.weight.sum()
+
+    module, x = torch.nn.Linear(2, 2, device="cuda"), torch.arange(3.0)
+    torch.testing.assert_close(torch.compile(move)(module, x), move(module, x))
+
+
+def test_a_function_that_makes_a_sparse_tensor_is_refused_with_the_reason(h100):
+    x = torch.eye(3, device="cuda")
+    with pytest.raises(Exception, match="cannot trace operators that make a sparse tensor"):
+        torch.compile(lambda x: x.to_sparse().to_dense() * 2)(x)
+    embedding = torch.nn.Embedding(4, 2, sparse=True, device="cuda")
+    with pytest.raises(Exception, match="cannot trace operators that make a sparse tensor"):
+        torch.compile(lambda words: embedding(words).sum())(torch.tensor([1, 2], device="cuda")).backward()
+    assert torch.compile(lambda x: x * 2)(x)[0, 0] == 2
+
+
+def test_the_place_of_the_largest_number_is_the_first_nan(h100):
+    x = torch.randn(4, 300)
+    x[1, 7] = x[2, 20] = x[2, 250] = float("nan")
+    reductions = torch.compile(lambda x: (x.argmax(1), x.argmin(1), *x.max(1), *x.min(0)))
+    for result, expected in zip(reductions(x.cuda()), (x.argmax(1), x.argmin(1), *x.max(1), *x.min(0)), strict=True):
+        torch.testing.assert_close(result.cpu(), expected, equal_nan=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -81,3 +84,51 @@ def test_numbers_too_large_for_float8_become_the_largest_one():
 def test_types_that_nvidia_gpus_lack_are_refused():
     with pytest.raises(NotImplementedError, match="not a type of NVIDIA GPUs"):
         interpreter_ops.encode(np.ones(1, np.float32), tl.float8e4b8)
+
+
+def test_conditions_of_a_block_are_computed_for_each_element():
+    import triton
+
+    @triton.jit
+    def conditions(b, out, size: tl.constexpr):
+        at = tl.arange(0, size)
+        value = tl.load(b + at)
+        is_zero = not (value > 0)
+        is_small = (value > 2 and value < 6) or value == 9
+        chosen = max(value, 7) if size > 1 and not (size > 100) else value
+        tl.store(out + at, tl.where(is_zero, -1, tl.where(is_small, -2, chosen)))
+
+    b = torch.arange(16, dtype=torch.int32)
+    out = torch.empty_like(b)
+    run_on(conditions, b, out, signature="*i32")
+    assert out.tolist() == [-1, 7, 7, -2, -2, -2, 7, 7, 8, -2, 10, 11, 12, 13, 14, 15]
+
+
+@pytest.mark.parametrize("condition", ["value > 3", "0 < at < 5"])
+def test_what_triton_does_not_compile_is_an_error(condition, tmp_path, monkeypatch):
+    (tmp_path / "branching_kernel.py").write_text(
+        "import triton\nimport triton.language as tl\n\n@triton.jit\ndef branch(b, out, size: tl.constexpr):\n"
+        "    at = tl.arange(0, size)\n    value = tl.load(b + at)\n"
+        f"    if {condition}:\n        value += 1\n    tl.store(out + at, value)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "branching_kernel", raising=False)
+    kernel = importlib.import_module("branching_kernel").branch
+    b = torch.arange(16, dtype=torch.int32)
+    with pytest.raises(NotImplementedError, match=r"block of more than one element|comparison of more than two"):
+        run_on(kernel, b, torch.empty_like(b), signature="*i32")
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.bool])
+def test_the_complement_of_a_number(dtype):
+    import triton
+
+    @triton.jit
+    def complement(b, out, size: tl.constexpr):
+        at = tl.arange(0, size)
+        tl.store(out + at, ~tl.load(b + at))
+
+    b = torch.arange(16).to(dtype)
+    out = torch.empty_like(b)
+    run_on(complement, b, out, signature={torch.uint8: "*u8", torch.int16: "*i16", torch.bool: "*i1"}[dtype])
+    assert torch.equal(out, ~b)

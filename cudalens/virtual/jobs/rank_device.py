@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from cudalens.virtual.gpus import Gpus
     from cudalens.virtual.jobs.topology import Cluster
     from cudalens.virtual.shapes.operators import Shapes
+    from cudalens.virtual.shapes.recipes import Recipe
 
 #: Backends that a job replaces.
 _KNOWN: Final = ("nccl", "gloo", "fake")
@@ -96,6 +97,7 @@ class RankDevice(context.device):
         rank: The rank.
         mailbox: The objects that ranks sent which ran before.
         defaults: What the program reads for unknown values, of a rank without values.
+        recipes: What ranks that ran before found about the shapes of results; of a rank without values.
         meeting: Where the processes of ranks with values meet: collectives are then those of gloo. None for a rank
             without values.
         alloc_conf: Text as in PYTORCH_CUDA_ALLOC_CONF.
@@ -113,13 +115,14 @@ class RankDevice(context.device):
         *,
         mailbox: Mailbox | None = None,
         defaults: Defaults | None = None,
+        recipes: dict[Any, Recipe] | None = None,
         meeting: Meeting | None = None,
         alloc_conf: str | None = None,
     ) -> None:
         super().__init__(cluster.spec, values=meeting is not None, alloc_conf=alloc_conf)
         if defaults is not None:
             self.defaults = defaults
-        self._meeting = meeting
+        self._meeting, self._recipes = meeting, recipes
         self.num_devices = cluster.gpus_per_node
         self._cluster, self._rank, self._mailbox = cluster, rank, mailbox or Mailbox()
         self.communicator: Communicator | None = None
@@ -152,6 +155,7 @@ class RankDevice(context.device):
             _report_waits(patches, report)
             patches.set(torch._C._distributed_c10d.ProcessGroup, "_start_coalescing", _refuse(_COALESCING))
         if gpus.shapes is not None:
+            gpus.shapes.recipes = gpus.shapes.recipes if self._recipes is None else self._recipes
             self._mailbox.install(patches, self._rank)
             patches.set(torch.nn.parallel.DistributedDataParallel, "__init__", make_ddp)
             patches.set(dist, "Reducer", Reducer)

@@ -119,10 +119,14 @@ def explain(error: Exception, what: str, values: Iterable[Any], *, is_below: boo
         return None
     for sign, why in _SIGNS.items():
         if sign in text and (sign in _CERTAIN or (is_below and sign == _NO_STORAGE) or is_any_resident(values)):
-            return VirtualDeviceError(f"{what}: {why}")
+            return VirtualDeviceError(f"{what}: {_SYMMETRIC if what.startswith('symm_mem::') else why}")
     return None
 
 
+_SYMMETRIC: Final = (
+    "it needs symmetric memory or NVSHMEM, which kernels write across GPUs; these are not modelled on a virtual CUDA "
+    "device. Use torch.distributed's collectives."
+)
 _CERTAIN: Final = frozenset({"not linked with support for cuda", "from the 'CUDA' backend"})
 _NO_STORAGE: Final = "Cannot access storage of"
 #: Parts of C++ messages, with their meaning on a virtual device.

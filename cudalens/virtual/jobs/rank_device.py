@@ -60,6 +60,10 @@ _NVSHMEM: Final = (
     "{name} needs NVSHMEM or symmetric memory, which kernels write across GPUs; a job on virtual GPUs models "
     "collectives of process groups only. Use torch.distributed's collectives."
 )
+_REGISTERED: Final = (
+    "{name} makes memory that NCCL registers with the network; a job on virtual GPUs does not model it. Leave it out: "
+    "collectives accept other memory."
+)
 _SPAWN: Final = (
     "torch.multiprocessing.spawn at {line} starts the ranks itself, and its processes have no virtual GPUs: a job "
     "starts them. Let the program be what one rank runs, as under torchrun: it reads RANK, LOCAL_RANK and WORLD_SIZE."
@@ -416,6 +420,7 @@ def _accept_bfloat16_hooks(patches: Patches) -> None:
 
 
 def _refuse_symmetric_memory(patches: Patches) -> None:
+    """Refuse memory that is shared with other GPUs or registered with the network."""
     module = sys.modules.get("torch.distributed._symmetric_memory")
     if module is None:
         import torch.distributed._symmetric_memory as module
@@ -424,6 +429,10 @@ def _refuse_symmetric_memory(patches: Patches) -> None:
         if hasattr(module, name):
             text = _NVSHMEM.format(name=f"torch.distributed._symmetric_memory.{name}")
             patches.set(module, name, _refuse(text))
+    kind: Any = torch._C._distributed_c10d.Backend
+    patches.set(kind, "mem_allocator", property(_refuse(_REGISTERED.format(name="mem_allocator"))))
+    for name in ("register_mem_pool", "deregister_mem_pool"):
+        patches.set(kind, name, _refuse(_REGISTERED.format(name=name)))
 
 
 def _refuse_processes(patches: Patches) -> None:

@@ -2,8 +2,9 @@
 
 1. DistributedDataParallel of a transformer of 12 layers on 1 and on 64 GPUs, one after the other, ``REPEATS`` times
    each in one process. What must hold: the median CPU time for 64 ranks, with their frames and summary, is at most 1.5
-   times that for one rank. Memory: what a job of 8, 64 and 512 ranks keeps, which must not grow with ranks that are
-   copies.
+   times that for one rank. The same for a program that calls ``get_rank()``, whose ranks 1 and 63 also run, to be
+   compared: its ratio is written down, and has no limit. Memory: what a job of 8, 64 and 512 ranks keeps, which must
+   not grow with ranks that are copies.
 2. FSDP2 of Llama 3 70B on 512 H100 (batch 1 x 8192 tokens, bfloat16, every layer checkpointed, three steps), in a
    process of its own. What must hold: less than ten minutes and 8 GiB.
 
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -103,6 +105,14 @@ def data_parallel() -> None:
     dist.destroy_process_group()
 
 
+def data_parallel_by_rank() -> None:
+    """The same, with the number of the GPU from the rank."""
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(dist.get_rank() % torch.cuda.device_count())
+    train(DistributedDataParallel(Transformer(32_000, 1024, 16, 16, 4096, 12).cuda()), 1024, 32_000)
+    dist.destroy_process_group()
+
+
 def sharded() -> None:
     """The program of a rank of the second part."""
     mesh = init_device_mesh("cuda", (int(os.environ["WORLD_SIZE"]),))
@@ -119,16 +129,6 @@ def sharded() -> None:
 
 def cost_of_ranks() -> dict[str, object]:
     """Return the CPU seconds of jobs of 1 and 64 ranks, interleaved, and the memory that jobs keep."""
-    seconds: dict[int, list[float]] = {1: [], 64: []}
-    for repeat in range(REPEATS + 1):
-        for num_ranks, found in seconds.items():
-            gc.collect()
-            began = time.process_time()
-            made = cudalens.virtual.job(data_parallel, f"h100x{num_ranks}")
-            str(made.summary())
-            if repeat:  # the first of each imports
-                found.append(time.process_time() - began)
-            del made
     kept = {}
     for num_ranks in (8, 64, 512):
         gc.collect()
@@ -138,8 +138,23 @@ def cost_of_ranks() -> dict[str, object]:
         kept[num_ranks] = round(tracemalloc.get_traced_memory()[0] / 2**20, 1)
         tracemalloc.stop()
         del made
+    return {**cpu_of_ranks(data_parallel), "by_rank": cpu_of_ranks(data_parallel_by_rank), "kept_mib": kept}
+
+
+def cpu_of_ranks(program: Callable[[], None]) -> dict[str, object]:
+    """Return the median CPU seconds of jobs of 1 and 64 ranks of a program, interleaved, and their ratio."""
+    seconds: dict[int, list[float]] = {1: [], 64: []}
+    for repeat in range(REPEATS + 1):
+        for num_ranks, found in seconds.items():
+            gc.collect()
+            began = time.process_time()
+            made = cudalens.virtual.job(program, f"h100x{num_ranks}")
+            str(made.summary())
+            if repeat:  # the first of each imports
+                found.append(time.process_time() - began)
+            del made
     medians = {num_ranks: round(statistics.median(found), 2) for num_ranks, found in seconds.items()}
-    return {"cpu_s": medians, "ratio": round(medians[64] / medians[1], 2), "kept_mib": kept}
+    return {"cpu_s": medians, "ratio": round(medians[64] / medians[1], 2)}
 
 
 def cost_of_a_large_job() -> dict[str, float]:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from cudalens.analysis.ranks.job import RankAnalysis, Reduction, reduce_rank
 from cudalens.api.rank_processes import RankProcesses
-from cudalens.api.rank_record import RankRecord, import_modules
+from cudalens.api.rank_record import RankRecords, import_modules
 from cudalens.errors import VirtualDeviceError
 from cudalens.frames import Ranks, Trace
 from cudalens.frames.rank_store import joined
@@ -29,7 +29,6 @@ from cudalens.views.sections.shown import Shown, write_page
 from cudalens.views.sections.unknown_values import DEFAULT, UnknownValues
 from cudalens.virtual import context
 from cudalens.virtual.fit.runs import quick_collections
-from cudalens.virtual.jobs.exchanges import Mailbox
 from cudalens.virtual.jobs.rank_run import RankRun, check_groups, programs_of, run_distinct_ranks, step_ns
 from cudalens.virtual.jobs.retiming import facts_of_copy
 from cudalens.virtual.jobs.schedule import JobPrograms, RankSpeed, RankTimes, simulate
@@ -210,23 +209,14 @@ def job(
         if default or default_count is not None:
             raise ValueError("default and default_count are for a job without values; this one has values=True.")
         return _job_with_values(name, cluster, function, speeds)
-    records: dict[int, RankRecord] = {}
-    mailbox, defaults = Mailbox(), Defaults(default, default_count, skips_files=True)
-
-    def run(rank: int) -> RankRun:
-        records[rank] = RankRecord(cluster, rank, mailbox=mailbox, defaults=defaults)
-        try:
-            return records[rank].run(function)
-        except BaseException as error:
-            error.add_note(f"In rank {rank} of the job.")
-            raise
-
-    with quick_collections():
-        runs, program_of, note = run_distinct_ranks(cluster, run, run_ranks)
+    defaults = Defaults(default, default_count, skips_files=True)
+    with quick_collections() as exclude_records:
+        ranks = RankRecords(cluster, function, defaults, exclude_records)
+        runs, program_of, note = run_distinct_ranks(cluster, ranks, run_ranks)
     check_groups(runs)
     programs = programs_of(cluster, runs, program_of, speeds)
     times = simulate(programs, speeds)
-    build = {rank: record.build for rank, record in records.items()}
+    build = {rank: record.build for rank, record in ranks.records.items()}
     made = _assemble(programs, _JobTraces(name, programs, times, runs, build), runs, note)
     made.unknown = UnknownValues(default or DEFAULT, list(defaults.read_at), dict(defaults.unwritten))
     made.losses = _losses(programs, times, runs, speeds)

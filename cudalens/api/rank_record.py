@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -22,14 +23,17 @@ from cudalens.profiler import ProfilerOptions
 from cudalens.virtual.jobs.exchanges import Mailbox
 from cudalens.virtual.jobs.followed_code import followed_ints
 from cudalens.virtual.jobs.rank_device import Meeting, RankDevice, rank_environment
-from cudalens.virtual.jobs.rank_run import RankRun
+from cudalens.virtual.jobs.rank_run import RankRun, sign_record
 from cudalens.virtual.jobs.retiming import retimed
 from cudalens.virtual.jobs.schedule import RankTimes
 from cudalens.virtual.jobs.topology import Cluster
+from cudalens.virtual.profile.collector import VirtualCollector
 from cudalens.virtual.shapes.reading import Defaults
 
 if TYPE_CHECKING:
+    from cudalens.gpus.registry import DeviceSpec
     from cudalens.virtual.profile.recorder import Cut
+    from cudalens.virtual.shapes.recipes import Recipe
 
 #: Memory of a GPU on which everything fits, so that a job that does not fit shows how much it needs.
 _UNLIMITED_BYTES: Final = 1 << 46
@@ -56,6 +60,12 @@ def _import_modules() -> None:
         import_module(name)
 
 
+@lru_cache(maxsize=16)
+def _with_unlimited_memory(spec: DeviceSpec) -> DeviceSpec:
+    """Return such a GPU on which everything fits: the same object for all ranks, which caches compare quickly."""
+    return spec.replace(total_memory_bytes=_UNLIMITED_BYTES)
+
+
 class RankRecord:
     """The recording of one rank.
 
@@ -64,6 +74,7 @@ class RankRecord:
         rank: The rank.
         mailbox: The objects that ranks sent which ran before; of ranks without values.
         defaults: What the program reads for unknown values, of ranks without values.
+        recipes: What ranks that ran before found about the shapes of results; of ranks without values.
         meeting: Where the processes of ranks with values meet; None for a rank without values.
     """
 
@@ -74,10 +85,11 @@ class RankRecord:
         *,
         mailbox: Mailbox | None = None,
         defaults: Defaults | None = None,
+        recipes: dict[Any, Recipe] | None = None,
         meeting: Meeting | None = None,
     ) -> None:
-        unlimited = replace(cluster, spec=cluster.spec.replace(total_memory_bytes=_UNLIMITED_BYTES))
-        self._device = RankDevice(unlimited, rank, mailbox=mailbox, defaults=defaults, meeting=meeting)
+        unlimited = replace(cluster, spec=_with_unlimited_memory(cluster.spec))
+        self._device = RankDevice(unlimited, rank, mailbox=mailbox, defaults=defaults, recipes=recipes, meeting=meeting)
         self._cluster, self._rank = cluster, rank
         self.recorder = Recorder(ProfilerOptions(memory=True), metrics=False, syncs=False)
 
@@ -96,8 +108,7 @@ class RankRecord:
                 finally:
                     self.recorder.stop(session)
                 assert device.communicator is not None
-                stats = torch.cuda.memory_stats(self._cluster.gpu_of(self._rank))
-                communicator = device.communicator
+                communicator, memory = device.communicator, self._peaks()
         finally:
             gc.collect()  # the next rank measures its own tensors only
         self.recorder.profiler.release_raw()
@@ -108,9 +119,30 @@ class RankRecord:
             communicator,
             device.joined,
             cuts if len(cuts) > 1 else [],
-            {name: stats.get(f"{name}.all.peak", 0) for name in ("allocated_bytes", "reserved_bytes")},
+            memory,
             device.reads,
         )
+
+    def sign(self, function: Callable[[], object]) -> bytes:
+        """Run the program of the rank without torch's profiler; returns the signature that `run` would find."""
+        calls = VirtualCollector()
+        try:
+            device = self._device
+            with rank_environment(self._cluster, self._rank), self._followed(function), device:
+                calls.start()
+                try:
+                    self._call(function)
+                    calls.settle()
+                finally:
+                    calls.stop()
+                assert device.communicator is not None
+                return sign_record(calls.recorders[0], device.communicator, self._peaks())
+        finally:
+            gc.collect()
+
+    def _peaks(self) -> dict[str, int]:
+        stats = torch.cuda.memory_stats(self._cluster.gpu_of(self._rank))
+        return {name: stats.get(f"{name}.all.peak", 0) for name in ("allocated_bytes", "reserved_bytes")}
 
     def _followed(self, function: Callable[[], object]) -> AbstractContextManager[None]:
         return nullcontext() if self._device.values else followed_ints(function)
@@ -142,6 +174,65 @@ class RankRecord:
         """Return the Trace of a rank that did the same, with its times and the facts of its collectives."""
         self.recorder.virtual.replace_recorder(retimed(self._record, run.program, times, facts, run.cut))
         return self.recorder.build(name, OK)
+
+
+class RankRecords:
+    """Runs ranks of a job without values, one after the other.
+
+    Args:
+        cluster: The GPUs of the job.
+        function: The program of a rank.
+        defaults: What it reads for unknown values.
+        exclude_record: Called after each recording, to exclude its objects from garbage collections.
+
+    Attributes:
+        records: The recordings by rank.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        function: Callable[[], object],
+        defaults: Defaults,
+        exclude_record: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._cluster, self._function, self._defaults = cluster, function, defaults
+        self._exclude_record = exclude_record
+        self._mailbox, self._mailbox_before_signing = Mailbox(), Mailbox()
+        self._recipes: dict[Any, Recipe] = {}
+        self._has_signed = False
+        self.records: dict[int, RankRecord] = {}
+
+    def run(self, rank: int) -> RankRun:
+        """Run a rank and record it."""
+        record = self.records[rank] = self._new_record(rank)
+        with _named_in_errors(rank):
+            found = record.run(self._function)
+        self._exclude_record()
+        return found
+
+    def sign(self, rank: int) -> bytes:
+        """Run a rank to compare it with others; returns its signature."""
+        if not self._has_signed:
+            self._mailbox_before_signing, self._has_signed = self._mailbox.copy(), True
+        with _named_in_errors(rank):
+            return self._new_record(rank).sign(self._function)
+
+    def forget_signed(self) -> None:
+        """Undo what ranks that ran for `sign` sent to other ranks."""
+        self._mailbox, self._has_signed = self._mailbox_before_signing, False
+
+    def _new_record(self, rank: int) -> RankRecord:
+        return RankRecord(self._cluster, rank, mailbox=self._mailbox, defaults=self._defaults, recipes=self._recipes)
+
+
+@contextmanager
+def _named_in_errors(rank: int) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"In rank {rank} of the job.")
+        raise
 
 
 @contextmanager

@@ -370,14 +370,16 @@ def with_peers(work: pd.DataFrame, ranks: Ints, role: Ints, covered: Coverage) -
     """
     rank = np.searchsorted(ranks, integers(work["rank"]))
     role = shared_roles(role)
-    place = np.where(role[rank] < 0, 0, covered.place)
-    key = combined(role[rank], covered.step, place, work["op"].cat.codes.to_numpy())
+    step, op = covered.step, work["op"].cat.codes.to_numpy()
     slowed = work["slowed_ns"].to_numpy(np.float64)
     value = work["work_ns"].to_numpy(np.float64) - slowed
     ratio = np.full(len(work), np.nan)
     for number in np.unique(role).tolist():
-        members = np.flatnonzero(role == number)
-        rows = np.flatnonzero(role[rank] == number)
+        if number < 0:  # with all ranks, by whole steps
+            members, place, key = np.arange(len(ranks)), np.full(len(work), _WHOLE_STEP - 1), combined(step, op)
+        else:
+            members, place, key = np.flatnonzero(role == number), covered.place, combined(step, covered.place, op)
+        rows = np.flatnonzero(np.isin(rank, members))
         if len(members) > 1 and len(rows):
             column = np.searchsorted(members, rank[rows])
             _, first, at = np.unique(key[rows], return_index=True, return_inverse=True)
@@ -386,7 +388,9 @@ def with_peers(work: pd.DataFrame, ranks: Ints, role: Ints, covered: Coverage) -
             table[~covered.has(members, rows[first], place)] = np.nan
             peers = _medians_of_others(table)[at, column]
             own = table[at, column]
-            ratio[rows] = np.divide(peers, own, out=np.full(len(rows), np.nan), where=own > 0)
+            found = np.divide(peers, own, out=np.full(len(rows), np.nan), where=own > 0)
+            is_of_program = role[rank[rows]] == number
+            ratio[rows[is_of_program]] = found[is_of_program]
     return work.assign(peers_ns=value * ratio + slowed)
 
 
@@ -496,7 +500,7 @@ class Coverage:
 
 
 def shared_roles(role: Ints) -> Ints:
-    """Return `role` with -1 for all ranks that run a program of their own; they are compared with each other."""
+    """Return `role` with -1 for all ranks that run a program of their own; they are compared with all others."""
     return np.where(np.bincount(role)[role] == 1, -1, role)
 
 

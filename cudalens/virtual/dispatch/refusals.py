@@ -128,7 +128,7 @@ def explain(error: Exception, what: str, values: Iterable[Any], *, is_below: boo
     if why is None:
         return None
     kind = UnsupportedOperatorError if isinstance(error, NotImplementedError) else VirtualDeviceError
-    return kind(f"{what}: {why}")
+    return kind(f"{what}: {_SYMMETRIC if what.startswith('symm_mem::') else why}")
 
 
 def _reason(text: str, values: Iterable[Any], is_below: bool) -> str | None:
@@ -143,6 +143,10 @@ def _reason(text: str, values: Iterable[Any], is_below: bool) -> str | None:
     return None
 
 
+_SYMMETRIC: Final = (
+    "it needs symmetric memory or NVSHMEM, which kernels write across GPUs; these are not modelled on a virtual CUDA "
+    "device. Use torch.distributed's collectives."
+)
 _CERTAIN: Final = frozenset({"not linked with support for cuda", "from the 'CUDA' backend"})
 _NO_STORAGE: Final = "Cannot access storage of"
 #: Parts of C++ messages, with their meaning on a virtual device.

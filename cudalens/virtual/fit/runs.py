@@ -139,19 +139,20 @@ class Program:
 
 
 @contextmanager
-def quick_collections() -> Iterator[None]:
+def quick_collections() -> Iterator[Callable[[], None]]:
     """Exclude the objects of the program so far from garbage collections, of which each run makes one.
 
-    The first operator without values imports ``torch._dynamo``, whose objects are a large part of them.
+    The first operator without values imports ``torch._dynamo``, whose objects are a large part of them. The function
+    that is yielded also excludes what was made since, such as the record of a run; call it after a collection.
     """
     if gc.get_freeze_count():  # the program has frozen objects itself
-        yield
+        yield lambda: None
         return
     importlib.import_module("torch._dynamo")
     gc.collect()
     gc.freeze()
     try:
-        yield
+        yield gc.freeze
     finally:
         gc.unfreeze()
 

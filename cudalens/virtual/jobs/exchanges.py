@@ -37,6 +37,14 @@ class Mailbox:
         self._broadcast: dict[Any, list[Any]] = {}
         self._roots: dict[Any, tuple[int, int, str]] = {}
 
+    def copy(self) -> Mailbox:
+        """Return one with the same objects, which does not change with this one."""
+        made = Mailbox()
+        made._sent.update({key: deque(sent) for key, sent in self._sent.items()})
+        made._broadcast.update(self._broadcast)
+        made._roots.update(self._roots)
+        return made
+
     def install(self, patches: Patches, rank: int) -> None:
         """Replace torch.distributed's functions for objects, for one rank."""
         functions = {

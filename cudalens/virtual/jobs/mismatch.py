@@ -127,9 +127,9 @@ def _group_text(rank: int, made: GroupCall | None) -> str:
 
 def _difference(first_rank: int, first: Collective, rank: int, second: Collective) -> str:
     if first.kind in PAIRS:
-        if first.num_bytes != second.num_bytes:
-            return "size"
-        return "dtype" if first.dtype != second.dtype else ""
+        if first.dtype != second.dtype:
+            return "dtype"
+        return "size" if first.num_bytes != second.num_bytes else ""
     if _name(first) != _name(second):
         return "kind"
     if first.dtype != second.dtype:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from cudalens.virtual.gpus import Gpus
     from cudalens.virtual.jobs.topology import Cluster
     from cudalens.virtual.shapes.operators import Shapes
+    from cudalens.virtual.shapes.recipes import Recipe
 
 #: Backends that a job replaces.
 _KNOWN: Final = ("nccl", "gloo", "fake")
@@ -58,6 +59,10 @@ _PREMULTIPLIED: Final = (
 _NVSHMEM: Final = (
     "{name} needs NVSHMEM or symmetric memory, which kernels write across GPUs; a job on virtual GPUs models "
     "collectives of process groups only. Use torch.distributed's collectives."
+)
+_REGISTERED: Final = (
+    "{name} makes memory that NCCL registers with the network; a job on virtual GPUs does not model it. Leave it out: "
+    "collectives accept other memory."
 )
 _SPAWN: Final = (
     "torch.multiprocessing.spawn at {line} starts the ranks itself, and its processes have no virtual GPUs: a job "
@@ -96,6 +101,7 @@ class RankDevice(context.device):
         rank: The rank.
         mailbox: The objects that ranks sent which ran before.
         defaults: What the program reads for unknown values, of a rank without values.
+        recipes: What ranks that ran before found about the shapes of results; of a rank without values.
         meeting: Where the processes of ranks with values meet: collectives are then those of gloo. None for a rank
             without values.
         alloc_conf: Text as in PYTORCH_CUDA_ALLOC_CONF.
@@ -113,13 +119,14 @@ class RankDevice(context.device):
         *,
         mailbox: Mailbox | None = None,
         defaults: Defaults | None = None,
+        recipes: dict[Any, Recipe] | None = None,
         meeting: Meeting | None = None,
         alloc_conf: str | None = None,
     ) -> None:
         super().__init__(cluster.spec, values=meeting is not None, alloc_conf=alloc_conf)
         if defaults is not None:
             self.defaults = defaults
-        self._meeting = meeting
+        self._meeting, self._recipes = meeting, recipes
         self.num_devices = cluster.gpus_per_node
         self._cluster, self._rank, self._mailbox = cluster, rank, mailbox or Mailbox()
         self.communicator: Communicator | None = None
@@ -152,6 +159,7 @@ class RankDevice(context.device):
             _report_waits(patches, report)
             patches.set(torch._C._distributed_c10d.ProcessGroup, "_start_coalescing", _refuse(_COALESCING))
         if gpus.shapes is not None:
+            gpus.shapes.recipes = gpus.shapes.recipes if self._recipes is None else self._recipes
             self._mailbox.install(patches, self._rank)
             patches.set(torch.nn.parallel.DistributedDataParallel, "__init__", make_ddp)
             patches.set(dist, "Reducer", Reducer)
@@ -412,6 +420,7 @@ def _accept_bfloat16_hooks(patches: Patches) -> None:
 
 
 def _refuse_symmetric_memory(patches: Patches) -> None:
+    """Refuse memory that is shared with other GPUs or registered with the network."""
     module = sys.modules.get("torch.distributed._symmetric_memory")
     if module is None:
         import torch.distributed._symmetric_memory as module
@@ -420,6 +429,10 @@ def _refuse_symmetric_memory(patches: Patches) -> None:
         if hasattr(module, name):
             text = _NVSHMEM.format(name=f"torch.distributed._symmetric_memory.{name}")
             patches.set(module, name, _refuse(text))
+    kind: Any = torch._C._distributed_c10d.Backend
+    patches.set(kind, "mem_allocator", property(_refuse(_REGISTERED.format(name="mem_allocator"))))
+    for name in ("register_mem_pool", "deregister_mem_pool"):
+        patches.set(kind, name, _refuse(_REGISTERED.format(name=name)))
 
 
 def _refuse_processes(patches: Patches) -> None:

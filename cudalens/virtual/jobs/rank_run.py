@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import numpy as np
 
@@ -93,6 +93,25 @@ class RankRun:
         )
 
 
+class RankRunner(Protocol):
+    """Runs ranks of a job, one after the other."""
+
+    def run(self, rank: int) -> RankRun:
+        """Run a rank."""
+
+    def sign(self, rank: int) -> bytes:
+        """Run a rank to compare it, without recording its events; returns its `RankRun.signature`."""
+
+    def forget_signed(self) -> None:
+        """Undo what ranks that ran for `sign` sent to other ranks: they will run again."""
+
+
+def sign_record(recorder: Recorder, communicator: Communicator, memory: Mapping[str, int]) -> bytes:
+    """Return the `RankRun.signature` of the rank that a record and its collectives describe."""
+    program = read_program(recorder, communicator.log, communicator.started_at)
+    return _hash(recorder, program, communicator.log.values(), memory)
+
+
 def _hash(
     recorder: Recorder, program: RankProgram, collectives: Iterable[Collective], memory: Mapping[str, int]
 ) -> bytes:
@@ -112,13 +131,13 @@ def _hash(
 
 
 def run_distinct_ranks(
-    cluster: Cluster, run: Callable[[int], RankRun], which: Literal["auto", "all"] | Iterable[int] = "auto"
+    cluster: Cluster, runner: RankRunner, which: Literal["auto", "all"] | Iterable[int] = "auto"
 ) -> tuple[dict[int, RankRun], dict[int, int], str]:
     """Run the ranks that may do different things.
 
     Args:
         cluster: The GPUs.
-        run: Runs a rank.
+        runner: Runs the ranks.
         which: "all" ranks; these ranks, of which each stands for those after it; or "auto": rank 0, and the first rank
             of those that do something else: at another position in groups whose members do different things, with
             another answer to a comparison of its rank, or with a smaller part of what is divided. If the program reads
@@ -128,7 +147,7 @@ def run_distinct_ranks(
     Returns:
         The runs by rank; for each rank, the rank that ran and does the same; and a sentence about the choice.
     """
-    num_ranks = cluster.num_gpus
+    num_ranks, run = cluster.num_gpus, runner.run
     if which == "all":
         return {rank: run(rank) for rank in range(num_ranks)}, {rank: rank for rank in range(num_ranks)}, ""
     if which != "auto":
@@ -157,11 +176,11 @@ def run_distinct_ranks(
     for rank in (1, num_ranks - 1) if reads.reads_rank else ():
         if rank not in runs:
             try:
-                found = run(rank)
+                signature = runner.sign(rank)
             except MissingObjectError:  # that of a rank which does not run
                 continue
-            if found.signature != runs[program_of[rank]].signature:
-                runs[rank] = found
+            if signature != runs[program_of[rank]].signature:
+                runner.forget_signed()
                 return _run_all(num_ranks, run, runs)
         compared.append(str(rank))
     return runs, _merge_equal(runs, program_of, classes), _note(runs, num_ranks, compared, num_left)

@@ -58,12 +58,13 @@ class Shapes:
 
     Attributes:
         defaults: The same.
+        recipes: What is known of the results of calls. Devices that run the same program one after the other share it.
     """
 
     def __init__(self, defaults: Defaults) -> None:
         self.defaults = defaults
         defaults.num_reads.clear()
-        self._recipes: dict[Any, Recipe] = {}
+        self.recipes: dict[Any, Recipe] = {}
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_captured: bool = False) -> Any:
         """Run an operator: for real if it is small and its arguments have values; otherwise its shapes only.
@@ -147,13 +148,13 @@ class Shapes:
         named = tuple((name, _key(value, seen)) for name, value in kwargs.items() if name != "generator")
         key = func, tuple([_key(arg, seen) for arg in args]), named, torch.get_default_dtype(), torch.is_grad_enabled()
         try:
-            recipe = self._recipes.get(key)
+            recipe = self.recipes.get(key)
         except TypeError:  # an argument cannot be hashed, such as a process group
             return _inferred(func, args, kwargs, tensors)
         if recipe is None:
-            if len(self._recipes) >= _MAX_RECIPES:
-                self._recipes.clear()
-            recipe = self._recipes[key] = _inferred(func, args, kwargs, tensors)
+            if len(self.recipes) >= _MAX_RECIPES:
+                self.recipes.clear()
+            recipe = self.recipes[key] = _inferred(func, args, kwargs, tensors)
         return recipe
 
 

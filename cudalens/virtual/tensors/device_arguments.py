@@ -32,6 +32,8 @@ Handler: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 _CPU: Final = torch.device("cpu")
 _DEFAULT: Final[Any] = getattr(torch.Tensor.__torch_function__, "__func__", None)
+#: That of classes such as Parameter, whose calls torch handles as those of plain tensors.
+_DISABLED: Final = torch._C._disabled_torch_function_impl
 #: Attribute of higher-order operators.
 _KEYS: Final = "non_fallthrough_keys"
 _SETITEM: Final = torch.Tensor.__setitem__
@@ -100,8 +102,8 @@ class FunctionMode(TorchFunctionMode):
 
     def _handler(self, func: Any, types: Any, kwargs: dict[str, Any]) -> Handler | None:
         if types and torch._C._is_torch_function_enabled():
-            own = (getattr(kind.__torch_function__, "__func__", None) for kind in types)
-            if any(function is not _DEFAULT for function in own):
+            own = [kind.__torch_function__ for kind in types if kind.__torch_function__ is not _DISABLED]
+            if any(getattr(function, "__func__", None) is not _DEFAULT for function in own):
                 return functools.partial(self._call_subclasses, types)
         if is_faking() and func not in MAKE_DEVICES:
             return self._fake

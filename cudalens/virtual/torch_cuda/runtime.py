@@ -71,8 +71,8 @@ _TUNABLE: Final = (
     "write_file_on_exit",
 )
 _NCCL: Final = (
-    "needs NCCL and a GPU; a virtual device has neither. Use torch.cuda.comm within a process, or torch.distributed "
-    "with the gloo backend between processes."
+    "needs NCCL and a GPU; a virtual device has neither. Use torch.cuda.comm within a process, or the collectives of "
+    "torch.distributed."
 )
 _REFUSED: Final = {
     **{

@@ -10,7 +10,7 @@ from torch import nn
 from torch.distributed._functional_collectives import all_to_all_single_autograd
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.optim import ZeroRedundancyOptimizer
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from torch.distributed.tensor.experimental import context_parallel
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -101,6 +101,36 @@ def test_stages_of_a_pipeline_run_once_each_and_wait_as_long_as_the_bubble_of_th
     compute_ns = steps["compute_ns"].max()
     bubble = 1 / MICROBATCHES  # (stages - 1) / microbatches
     assert job.step_ns == pytest.approx(compute_ns * (1 + bubble), rel=0.2)
+
+
+def plain_pipeline():
+    """Stages of two products, of which only the first stage needs no gradient of its input."""
+    dist.init_process_group("nccl")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    model = nn.Sequential(*(nn.Linear(8 * WIDTH, 8 * WIDTH, bias=False) for _ in range(2))).cuda()
+    stage = PipelineStage(model, rank, size, torch.device("cuda"))
+    schedule = ScheduleGPipe(stage, MICROBATCHES, loss_fn=lambda y, wanted: y.sum())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x = torch.randn(1024 * MICROBATCHES, 8 * WIDTH, device="cuda")
+    for _ in range(3):
+        given = (x,) if rank == 0 else ()
+        schedule.step(*given, **({"target": x} if rank == size - 1 else {}))
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def test_the_last_stage_of_a_pipeline_is_not_slow_because_the_first_one_does_less():
+    """The first and the last stage each run a program of their own: they are compared with all stages."""
+    job = cudalens.virtual.job(plain_pipeline, "h100x6", nodes=1)
+    assert "slow" not in str(job.summary()).splitlines()[0]
+    assert job.analysis.stragglers.found == ()
+
+
+def test_a_slow_last_stage_of_a_pipeline_is_named():
+    job = cudalens.virtual.job(plain_pipeline, "h100x6", nodes=1, slow_gpus={5: 1.3})
+    assert [one.rank for one in job.analysis.stragglers.found] == [5]
+    assert 25 < job.analysis.stragglers.found[0].slower_pct < 35
 
 
 def test_the_second_step_of_a_pipeline_begins_when_all_of_its_stages_have_ended_the_first():

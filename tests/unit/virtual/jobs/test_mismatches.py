@@ -93,6 +93,14 @@ def send_without_receive():
         dist.send(x, 1)
 
 
+def dtype_of_a_send():
+    rank, x = begin()
+    if rank == 0:
+        dist.send(x, 1)
+    else:
+        dist.recv(x.half(), 0)
+
+
 def size_of_a_send():
     rank, x = begin()
     if rank == 0:
@@ -136,6 +144,7 @@ DIFFERENT = {
     root: "root",
     splits: "splits",
     size_of_a_send: "size",
+    dtype_of_a_send: "dtype",
 }
 #: What the two ranks call last.
 HANGING = {
@@ -339,6 +348,11 @@ def test_both_lines_are_those_of_the_calls():
     assert f"rank 1 at {HERE}:{line_of(order, 'dist.broadcast', after=4)}" in message
 
 
+def nccl_backend():
+    begin()
+    return dist.group.WORLD._get_backend(torch.device("cuda"))
+
+
 def hooked():
     begin()
     return DistributedDataParallel(torch.nn.Linear(8, 8).cuda())
@@ -349,10 +363,17 @@ def hooked():
     [
         (lambda: dist.init_process_group("mpi"), "no backend 'mpi'"),
         (lambda: torch.cuda.nccl.all_reduce([begin()[1]]), "torch.cuda.nccl.all_reduce needs NCCL and a GPU"),
+        (lambda: torch.cuda.nccl.reduce([begin()[1]]), "or the collectives of torch.distributed."),
         (lambda: symmetric_memory.empty(8, device=begin()[1].device), "needs NVSHMEM or symmetric memory"),
         (lambda: symmetric_memory.set_backend("NVSHMEM"), "set_backend needs NVSHMEM or symmetric memory"),
         (lambda: symmetric_memory.get_mem_pool("cuda"), "get_mem_pool needs NVSHMEM or symmetric memory"),
-        (lambda: torch.ops.symm_mem.one_shot_all_reduce(begin()[1], "sum", "0"), "this operator has none"),
+        (
+            lambda: torch.ops.symm_mem.one_shot_all_reduce(begin()[1], "sum", "0"),
+            "symm_mem::one_shot_all_reduce: it needs symmetric memory or NVSHMEM",
+        ),
+        (lambda: torch.ops.symm_mem.nvshmem_put(begin()[1], 1), "nvshmem_put: it needs symmetric memory or NVSHMEM"),
+        (lambda: nccl_backend().mem_allocator, "mem_allocator makes memory that NCCL registers"),
+        (lambda: nccl_backend().register_mem_pool(None), "register_mem_pool makes memory that NCCL registers"),
         (lambda: cpp_extension.load_inline("kernel", "", "__global__ void k() {}"), "cannot run code for a GPU"),
         (lambda: (begin(), dist.all_gather_object([None, None], 1)), "needs objects of all ranks"),
         (lambda: hooked().register_comm_hook(None, default_hooks.fp16_compress_hook), "needs values: the hook gets"),

@@ -161,6 +161,39 @@ def test_the_note_names_where_the_rank_is_read():
     assert re.search(r"compared only on ranks 1 and 15 \(it is read at .*test_rank_numbers\.py:\d+\)", job.note)
 
 
+def test_ranks_that_ran_to_be_compared_have_sent_nothing_when_they_run_again():
+    """Rank 15, at the end of the list, does something else: then all ranks run, and read what the others sent once."""
+
+    def program():
+        start()
+        rank = dist.get_rank()
+        size = ([256] * 15 + [512])[rank]
+        got = [0]
+        if 0 < rank < 3:
+            dist.recv_object_list(got, src=rank - 1)
+        if rank < 2:
+            dist.send_object_list([got[0] + size], dst=rank + 1)
+        model = nn.Linear(size, size + got[0], device="cuda")
+        for _ in range(3):
+            model(torch.ones(size, size, device="cuda"))
+            dist.all_reduce(torch.ones(8, device="cuda"))
+
+    job, each = (cudalens.virtual.job(program, f"h100x{NUM_RANKS}", run_ranks=which) for which in ("auto", "all"))
+    assert job.ran == each.ran == tuple(range(NUM_RANKS))
+    assert job.step_ns == each.step_ns
+    assert job.memory.equals(each.memory)
+
+
+def test_a_rank_that_is_compared_is_not_recorded_and_its_errors_name_it():
+    def program():
+        start()
+        assert [*[True] * 15, False][dist.get_rank()], "the last one"
+
+    with pytest.raises(AssertionError, match="the last one") as raised:
+        cudalens.virtual.job(program, f"h100x{NUM_RANKS}")
+    assert raised.value.__notes__ == ["In rank 15 of the job."]
+
+
 SIZES_OF_GPUS = [SMALL] * 3 + [LARGE] * 5
 
 

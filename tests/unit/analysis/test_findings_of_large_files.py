@@ -444,3 +444,17 @@ def test_a_gpu_without_tensor_cores_has_none_to_use():
     world = World().kernels(20, MS, name="volta_sgemm_128x64_tn").wait()
     device = DeviceInfo(0, "NVIDIA GeForce GTX 1660 Ti", "7.5", 6 << 30, 24)
     assert "fp32_math" not in by_rule(world, devices=(device,), **KINETO)
+
+
+def test_a_program_that_uses_a_memory_pool_is_not_told_to_use_one():
+    def advice(of_pool):
+        world, end = World(), "Async" if of_pool else ""
+        for _ in range(40):
+            called(world, f"cudaMalloc{end}", 50 * US)
+            world.device("solve", 20 * US).wait()
+            called(world, f"cudaFree{end}", 10 * US)
+        return by_rule(world.device("solve", 20 * US), source="file:nsys")["driver_memory"].advice
+
+    assert "cudaMallocAsync" in advice(of_pool=False)
+    assert "cudaMemPoolAttrReleaseThreshold" in advice(of_pool=True)
+    assert "cudaMallocAsync" not in advice(of_pool=True)

@@ -275,14 +275,17 @@ _PRODUCTS_64: Final = (
 )
 _FLOAT64: Final = rf"{_PRODUCTS_64}|^simulated::\w+<double>|[<( ,]double[,>)]|Functor<double>"
 
-_TENSOR_CORES: Final = 7.0
 _TF32: Final = 8.0
 
 #: Peak rate of float16 (7.x) or TF32 tensor cores by that of FP32, dense, from NVIDIA's data sheets: V100 125 and 15.7,
 #: T4 65 and 8.1, A100 156 and 19.5, A10 and L4 62 and 31, H100 494 and 67, B200 1,100 and 80 TFLOP/s; AMD's MI300X
 #: 1,307 (bfloat16) and 163.
-_RATIOS: Final = {7.0: 8.0, 7.5: 8.0, 8.0: 8.0, 8.6: 2.0, 8.9: 2.0, 9.0: 7.4, 10.0: 14.0}
+_RATIOS: Final = {7.0: 8.0, 7.5: 8.0, 8.0: 8.0, 8.6: 2.0, 8.9: 2.0, 9.0: 7.4, 10.0: 14.0, 12.0: 2.0}
 _USUAL_RATIO: Final = 8.0
+
+#: The same of GeForce GPUs, for 16-bit floats with sums in FP32, from NVIDIA's whitepapers: RTX 2080 Ti 54 and 13,
+#: RTX 3080 60 and 30, RTX 4090 165 and 83, RTX 5090 210 and 105 TFLOP/s. Their TF32 has the rate of FP32.
+_GEFORCE_RATIOS: Final = {7.5: 4.0, 8.6: 2.0, 8.9: 2.0, 12.0: 2.0}
 
 #: Devices on which float64 has half of the rate of float32, or the same; on all others a 32nd or less.
 _FAST_64: Final = (6.0, 7.0, 8.0, 9.0, 10.0)
@@ -294,21 +297,23 @@ def full_precision(arrays: TraceArrays) -> Iterator[Finding]:
 
     Gain: what a replay saves in which these kernels take the time that corresponds to the peak rate of the tensor
     cores. It is an upper bound: memory can limit the faster kernels. Kernels are recognized by the names that cuBLAS,
-    cuDNN, CUTLASS and Tensile give to FP32. Devices below compute capability 7.0 have no tensor cores, and get no
-    finding. Threshold: a twentieth of the window.
+    cuDNN, CUTLASS and Tensile give to FP32. Devices without tensor cores get no finding. Threshold: a twentieth of
+    the window.
     """
     rows = arrays.matching(FP32_PRODUCTS, "kernel")
     capability = arrays.capability
-    if not len(rows) or (capability is not None and capability < _TENSOR_CORES):
+    if not len(rows) or not arrays.has_tensor_cores:
         return
-    ratio = _RATIOS.get(capability or 0.0, _USUAL_RATIO)
+    is_geforce = arrays.is_geforce and capability in _GEFORCE_RATIOS
+    ratio = (_GEFORCE_RATIOS if is_geforce else _RATIOS).get(capability or 0.0, _USUAL_RATIO)
     gain = arrays.steady.gain(with_work(rows, 1 / ratio))
     if arrays.is_minor(gain, _SHARE):
         return
     taken = int(arrays.dur[rows].sum())
     what = (
         f"{units.plural(len(rows), 'kernel')} of matrix products and convolutions in FP32 took {units.duration(taken)}"
-        f", most of it in {arrays.main_name(rows)}; tensor cores have {ratio:g} times the rate."
+        f", most of it in {arrays.main_name(rows)}; tensor cores have {ratio:g} times the rate"
+        f"{' with 16-bit floats' if is_geforce else ''}."
     )
     has_tf32 = capability is not None and capability >= _TF32 and not arrays.is_amd
     yield arrays.finding(
@@ -332,6 +337,8 @@ def _advice(arrays: TraceArrays, capability: float | None, rows: Ints) -> str:
             'torch.autocast("cuda", torch.bfloat16) around the forward pass, with channels_last; TF32 is on for '
             "convolutions unless torch.backends.cudnn.allow_tf32 is False"
         )
+    if arrays.is_geforce:
+        return 'torch.autocast("cuda", torch.bfloat16) around the forward pass; TF32 has the rate of FP32 on this GPU'
     return (
         'torch.set_float32_matmul_precision("high") allows TF32; or torch.autocast("cuda", torch.bfloat16) around the '
         "forward pass"

@@ -33,6 +33,8 @@ _MIN_FREES: Final = 3
 #: In a program without a caching allocator so many calls after the first third are not its setup.
 _MIN_CALLS: Final = 20
 _FREE: Final = r"^(?:cuda|hip)Free|^cuMem(?:Free|Unmap|Release)"
+#: Calls that allocate from a pool of the driver, and free into it.
+_OF_POOL: Final = r"^(?:cuda|hip)(?:Malloc|Free)Async"
 
 #: So many calls within operators are not those of a cache that is released.
 _MIN_UNCACHED: Final = 20
@@ -74,7 +76,7 @@ def allocating(arrays: TraceArrays) -> Iterator[Finding]:
     confidence: Confidence = "medium" if is_likely else "low"
     yield arrays.finding(
         "driver_memory", title, what, gain,
-        _UNCACHED if is_uncached else _advice(arrays, retries, is_released, is_steady),
+        _UNCACHED if is_uncached else _advice(arrays, rows, retries, is_released, is_steady),
         "high" if is_released else confidence,
         rows=rows, place=arrays.place_of(rows), is_idle=True,
     )  # fmt: skip
@@ -135,10 +137,13 @@ def _from_first_release(arrays: TraceArrays, rows: Ints) -> Ints:
     return rows[arrays.end[rows] >= int(ends["ts"].min())] if len(ends) else rows[:0]
 
 
-def _advice(arrays: TraceArrays, retries: int, is_released: bool, is_steady: bool) -> str:
+def _advice(arrays: TraceArrays, rows: Ints, retries: int, is_released: bool, is_steady: bool) -> str:
     if not arrays.has_torch:
         first = "" if is_steady else ", and before the measurement: first calls create the context"
-        return f"allocate once before the loop, and free after it{first}; or a memory pool (cudaMallocAsync)"
+        pool = "a memory pool (cudaMallocAsync)"
+        if 2 * arrays.is_named(_OF_POOL, rows).sum() >= len(rows):
+            pool = "a pool that keeps its memory when the host waits (cudaMemPoolAttrReleaseThreshold)"
+        return f"allocate once before the loop, and free after it{first}; or {pool}"
     if retries:
         return "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation, or lower the peak of memory"
     if is_released:

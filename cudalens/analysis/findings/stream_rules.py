@@ -74,9 +74,8 @@ def waiting(arrays: TraceArrays) -> Iterator[Finding]:
     together = np.flatnonzero(np.isin(group, chosen))
     whole = _gain_of_waits(arrays, together, int(idle[chosen].sum()))
     if len(chosen) > 1 and whole > _JOINT * max(each):
-        waited = np.bincount(group, weights=waits["dur"].fillna(0).to_numpy(np.float64))
-        longest = chosen[np.argmax(waited[chosen])]
-        yield _waiting(arrays, together, np.flatnonzero(group == longest), whole, len(chosen))
+        # The longest waits are for work that the device has; those with the most idle time are named.
+        yield _waiting(arrays, together, np.flatnonzero(group == chosen[0]), whole, len(chosen))
         return
     for number, gain in zip(chosen, each, strict=True):
         rows = np.flatnonzero(group == number)

@@ -21,6 +21,7 @@ from cudalens.analysis.findings.idle_attribution import (
     COMPILE,
     END_CAPTURE,
     LONG_NS,
+    PAUSE_NS,
     PROFILER,
     RECORD,
     IdleTime,
@@ -55,6 +56,13 @@ _OPERATOR: Final = r"^(?!autograd::engine)[A-Za-z_]\w*::\w"
 
 _WARMUP: Final = r"(?i)warm.?up"
 
+#: The compute capability from which on devices have tensor cores.
+_TENSOR_CORES: Final = 7.0
+
+#: The wait with which ``torch.cuda.graph`` begins, and how much work it launches before the capture.
+_DEVICE_WAIT: Final = r"^(?:cuda|hip)DeviceSynchronize\b"
+_MAX_PREPARING: Final = 2
+
 _TRAINING: Final = r"^autograd::engine|^Optimizer\.step#"
 
 #: The ranges of torch.compile around its kernels, and the names of the kernels.
@@ -66,7 +74,8 @@ class LongCalls(NamedTuple):
     """What the host did in gaps of its other work (`IdleTime.host_work`); arrays of the shape of the gaps.
 
     Attributes:
-        running: The innermost event in the middle of the gap on the thread that then launched, -1 for none.
+        running: The innermost event in the middle of the gap on the thread that then launched, -1 for none; the launch
+            itself if that came before and took `PAUSE_NS` or longer.
         in_call: Whether that is a call of the runtime or driver.
     """
 
@@ -156,18 +165,35 @@ class TraceArrays(EventArrays):
 
     @cached_property
     def captures(self) -> Intervals:
-        """From the begin to the end of each capture of a stream into a CUDA graph, on the thread that captured."""
+        """From the begin to the end of each capture of a stream into a CUDA graph, on the thread that captured.
+
+        With torch, from the end of the wait with which ``torch.cuda.graph`` begins: it then collects garbage, and frees
+        the memory that the allocator keeps. Before the capture it launches no more than the state of random generators.
+        """
         begins, ends = (np.flatnonzero(self.is_named(pattern)) for pattern in (BEGIN_CAPTURE, END_CAPTURE))
         start, end = [], []
         for thread in np.unique(self.thread[begins]):
             first, last = begins[self.thread[begins] == thread], ends[self.thread[ends] == thread]
             place = np.searchsorted(self.ts[last], self.ts[first])
             known = place < len(last)
-            start.append(self.ts[first[known]])
+            start.append(self._prepared(self.ts[first[known]], int(thread)))
             end.append(self.end[last[place[known]]])
         if not start:
             return Intervals(_NO_ROWS, _NO_ROWS)
         return union(np.concatenate(start), np.concatenate(end))
+
+    def _prepared(self, begin: Ints, thread: int) -> Ints:
+        """When the preparations of the captures that begin at `begin` on a thread began, ns."""
+        waits = np.flatnonzero(self.is_named(_DEVICE_WAIT) & (self.thread == thread))
+        if not self.has_torch or not len(waits):
+            return begin
+        ended = np.sort(self.end[waits])
+        place = np.searchsorted(ended, begin, "right") - 1
+        waited = ended[np.maximum(place, 0)]
+        launch = self.work.launch[self.work.launch >= 0]
+        launched = np.sort(self.ts[launch[self.thread[launch] == thread]])
+        number = np.searchsorted(launched, begin) - np.searchsorted(launched, waited)
+        return np.where((place >= 0) & (number <= _MAX_PREPARING), waited, begin)
 
     @cached_property
     def long_calls(self) -> LongCalls:
@@ -176,6 +202,9 @@ class TraceArrays(EventArrays):
         launch = self.work.launch[gaps.ended_by]
         pid, tid = (self.events[name].array[launch] for name in ("pid", "tid"))
         running = innermost_event(self.events, (gaps.start + gaps.end) // 2, pid, tid)
+        # A first launch loads code. What follows it, such as a wait for its work, is not why the work begins late.
+        is_slow = (launch >= 0) & (self.dur[launch] >= PAUSE_NS) & (self.end[launch] > gaps.start)
+        running = np.where(is_slow & (running >= 0) & (self.ts[running] > self.ts[launch]), launch, running)
         return LongCalls(running, self.is_in(*RUNTIME_CATEGORIES)[running] & (running >= 0))
 
     @cached_property
@@ -235,6 +264,17 @@ class TraceArrays(EventArrays):
     def is_amd(self) -> bool:
         """Whether a device is one of AMD."""
         return any(_AMD.search(device.name) for device in self.trace.info.devices)
+
+    @cached_property
+    def has_tensor_cores(self) -> bool:
+        """Whether the first device can have tensor cores: from compute capability 7.0 on, except the GTX 16 series."""
+        is_gtx_16 = any("GTX 16" in device.name for device in self.trace.info.devices)
+        return (self.capability is None or self.capability >= _TENSOR_CORES) and not is_gtx_16
+
+    @cached_property
+    def is_geforce(self) -> bool:
+        """Whether a device is a GeForce GPU, whose tensor cores are slower than those of others of its capability."""
+        return any("GeForce" in device.name for device in self.trace.info.devices)
 
     @cached_property
     def calls(self) -> tuple[Ints, Calls]:

@@ -4,6 +4,8 @@ import pytest
 from findings_worlds import MS, US, World
 from test_findings_of_unseen_files import by_rule
 
+from cudalens.frames import DeviceInfo
+
 KINETO = {"source": "file:kineto"}
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevComm*)"
 PYTHON = "python_function"
@@ -370,3 +372,89 @@ def test_idle_time_beside_python_names_the_function():
     idle = by_rule(world.device("b", 100 * US), **KINETO).get("idle")
     assert idle is not None
     assert "log_metrics" in idle.advice
+
+
+def test_of_several_waits_the_one_after_which_the_device_is_idle_is_named():
+    """The first wait of a pass is for all of its work; then each mask of an image is read, for which little runs."""
+    world = World()
+    for _ in range(10):
+        world.kernels(3, 500 * US, every=10 * US).wait(op="aten::nonzero").sleep(5 * US)
+        for _ in range(5):
+            world.kernels(2, 20 * US).wait(op="aten::item").sleep(60 * US)
+        world.kernels(2, 20 * US).wait(op="aten::is_nonzero").sleep(20 * US)
+    found = by_rule(world, **KINETO)["host_sync"]
+    assert "in 3 places, mostly item in aten::item" in found.what
+    assert "every N steps" in found.advice
+
+
+def test_what_torch_does_before_a_capture_is_part_of_the_recording():
+    """``torch.cuda.graph`` waits, collects garbage for hundreds of milliseconds, and empties the allocator's cache."""
+
+    def call(world, name, ns):
+        return world.within(name, lambda w: w.sleep(ns), "cuda_runtime").sleep(US)
+
+    def found(between):
+        world = World().op("aten::add", US).kernels(20, MS)
+        call(world.wait(), "cudaDeviceSynchronize", 10 * US).sleep(300 * MS)
+        between(call(world, "cudaFree", MS).device("fill", US))
+        call(world, "cudaStreamBeginCapture", 5 * US).sleep(50 * MS)
+        call(world, "cudaStreamEndCapture", 20 * US)
+        return by_rule(world.kernels(20, MS).wait(), **KINETO)
+
+    assert set(found(lambda w: w)) == {"graph_recording"}
+    assert found(lambda w: w)["graph_recording"].gain_ns == pytest.approx(351 * MS, rel=0.01)
+    # Work between the wait and the capture is not a preparation: what the host does before it is of the program.
+    assert found(lambda w: w.kernels(20, MS))["host_work"].gain_ns == pytest.approx(300 * MS, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "ratio", "first"),
+    [
+        ("NVIDIA GeForce RTX 3060", "8.6", 2, "torch.autocast"),
+        ("NVIDIA A10G", "8.6", 2, "torch.set_float32_matmul_precision"),
+        ("NVIDIA GeForce RTX 5090", "12.0", 2, "torch.autocast"),
+        ("NVIDIA GeForce RTX 2080 Ti", "7.5", 4, "torch.autocast"),
+        ("Tesla T4", "7.5", 8, "torch.autocast"),
+    ],
+)
+def test_tensor_cores_of_geforce_gpus_are_faster_for_16_bits_alone(name, capability, ratio, first):
+    """Their TF32 has the peak rate of FP32; their float16 with sums in FP32 has half the rate of a T4's."""
+    world = World().kernels(20, MS, name="ampere_sgemm_128x64_tn").wait()
+    device = DeviceInfo(0, name, capability, 12 << 30, 28)
+    found = by_rule(world, devices=(device,), **KINETO)["fp32_math"]
+    assert found.gain_ns == pytest.approx(20 * MS * (1 - 1 / ratio), rel=0.01)
+    assert found.advice.startswith(first)
+    assert ("with 16-bit floats" in found.what) is ("GeForce" in name)
+
+
+def test_a_wait_for_the_work_that_ends_a_gap_is_not_its_cause():
+    """A first launch loads code and returns late; its kernel begins later still, while the host waits for it."""
+    world = World().kernels(3, 300 * US).wait("cudaDeviceSynchronize")
+    world.number += 1
+    world.host("cudaLaunchKernel", "cuda_runtime", world.now, MS, correlation_id=world.number)
+    world.host("cudaDeviceSynchronize", "cuda_runtime", world.now + MS + US, 3 * MS)
+    kernel = {"name": "add", "cat": "kernel", "dur": 40 * US, "device": 0, "stream": 7}
+    world.rows.append(kernel | {"ts": world.now + 4 * MS - 50 * US, "correlation_id": world.number})
+    found = by_rule(world, source="file:nsys")["driver_calls"]
+    assert "cudaLaunchKernel" in found.what
+    assert "first calls load code" in found.advice
+
+
+def test_a_gpu_without_tensor_cores_has_none_to_use():
+    world = World().kernels(20, MS, name="volta_sgemm_128x64_tn").wait()
+    device = DeviceInfo(0, "NVIDIA GeForce GTX 1660 Ti", "7.5", 6 << 30, 24)
+    assert "fp32_math" not in by_rule(world, devices=(device,), **KINETO)
+
+
+def test_a_program_that_uses_a_memory_pool_is_not_told_to_use_one():
+    def advice(of_pool):
+        world, end = World(), "Async" if of_pool else ""
+        for _ in range(40):
+            called(world, f"cudaMalloc{end}", 50 * US)
+            world.device("solve", 20 * US).wait()
+            called(world, f"cudaFree{end}", 10 * US)
+        return by_rule(world.device("solve", 20 * US), source="file:nsys")["driver_memory"].advice
+
+    assert "cudaMallocAsync" in advice(of_pool=False)
+    assert "cudaMemPoolAttrReleaseThreshold" in advice(of_pool=True)
+    assert "cudaMallocAsync" not in advice(of_pool=True)

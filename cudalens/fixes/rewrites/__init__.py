@@ -89,7 +89,7 @@ def fixes_for(program: Program, rule: str, finding: Finding | None = None) -> li
 
 
 def _reads_lost_names(fixed: Program, dropped: frozenset[str]) -> bool:
-    """Return whether the fixed code reads a variable that it no longer assigns: the one of an earlier run hides that."""
+    """Return whether the fixed code reads a variable that it no longer assigns; an earlier run hides that."""
     for unit in fixed.units:
         names = names_of(unit.source.tree.body)
         if (dropped - names.assigned) & names.read:

@@ -26,11 +26,9 @@ import torch
 
 from cudalens.device.stacks import is_users_file
 from cudalens.errors import FixError
-from cudalens.fixes.settings import read_settings, restore_settings
+from cudalens.fixes.settings import RandomStates, read_settings, restore_settings
 from cudalens.fixes.values import is_equal, values_in
 
-#: Name of the state of torch's random generator in `State.contents`.
-RANDOM: Final = "the random generator of torch"
 #: Objects that are searched at most; a program with more is refused.
 _MAX_OBJECTS: Final = 2_000_000
 
@@ -75,7 +73,7 @@ class State:
         self._variables = dict(namespace)
         self._names = set(names)
         self._settings = read_settings()
-        self._random = _RandomStates()
+        self._random = RandomStates()
         self._undo: list[Callable[[], None]] = []
         self._storages: dict[int, tuple[torch.Tensor, torch.Tensor, int]] = {}
         #: Tensors that the program reaches, by the expression for them.
@@ -394,32 +392,6 @@ class State:
         elif isinstance(value, numpy.random.RandomState):
             old = value.get_state()
             self._undo.append(lambda: value.set_state(old))
-
-
-class _RandomStates:
-    """The states of the global random generators of Python, numpy and torch."""
-
-    def __init__(self) -> None:
-        numpy: Any = sys.modules.get("numpy")
-        self._python, self._torch = random.getstate(), torch.get_rng_state()
-        self._numpy = None if numpy is None else numpy.random.get_state()
-        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-
-    def now(self) -> dict[str, Any]:
-        """Return the states of torch's generators as they are now."""
-        found = {RANDOM: torch.get_rng_state()}
-        if self._cuda:
-            found |= {f"{RANDOM} on device {n}": one for n, one in enumerate(torch.cuda.get_rng_state_all())}
-        return found
-
-    def restore(self) -> None:
-        """Restore them."""
-        random.setstate(self._python)
-        torch.set_rng_state(self._torch)
-        if self._numpy is not None:
-            sys.modules["numpy"].random.set_state(self._numpy)
-        if self._cuda:
-            torch.cuda.set_rng_state_all(self._cuda)
 
 
 def _items_of(where: str, holder: Any) -> list[tuple[str, Any]]:

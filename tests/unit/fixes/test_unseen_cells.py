@@ -814,7 +814,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize(
-    "name, rule",
+    ("name", "rule"),
     [
         ("row_after_the_loop", "graphable"),
         ("row_in_a_function", "graphable"),

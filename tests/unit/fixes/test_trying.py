@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -363,3 +365,20 @@ def test_a_fix_of_a_cell_with_a_race_is_tried(gpu):
     race = "on_gpu.copy_(host, non_blocking=True)\nhost.fill_(2)\n"
     attempt = tried(race + LOOP.replace("x * step", "on_gpu * step"), "host_sync", names)
     assert attempt.helps, attempt
+
+
+def test_weak_mappings_the_environment_and_settings_of_attention_are_restored(gpu):
+    key = torch.nn.Identity()
+    uses = weakref.WeakKeyDictionary({key: 1})
+    names = {"torch": torch, "x": torch.ones(64, device="cuda"), "uses": uses, "key": key, "os": os}
+    code = """
+uses[key] += 1
+os.environ["CUDALENS_TRY"] = "set"
+torch.backends.cuda.enable_flash_sdp(False)
+torch.autograd.set_detect_anomaly(True)
+"""
+    assert tried(code + LOOP, "host_sync", names).helps
+    assert dict(uses) == {key: 1}
+    assert "CUDALENS_TRY" not in os.environ
+    assert torch.backends.cuda.flash_sdp_enabled()
+    assert not torch.is_anomaly_enabled()

@@ -6,7 +6,8 @@ import gc
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -66,13 +67,26 @@ class Inputs:
 
     def fresh(self) -> tuple[Any, ...]:
         """Return a new set of arguments, with random numbers that no seed of the functions determines."""
+        with self.own_random():
+            return self.make()
+
+    def make(self) -> tuple[Any, ...]:
+        """Return a new set of arguments within `own_random`."""
+        if self._make is not None:
+            made = self._make()
+            return tuple(made) if isinstance(made, list | tuple) else (made,)
+        return tuple(_permuted(one) if isinstance(one, torch.Tensor) else one for one in self._examples)
+
+    @contextmanager
+    def own_random(self) -> Iterator[None]:
+        """Use the random generators of the inputs in the block.
+
+        Their states are large: saved for each set, they take the place of the sets in the CPU's caches.
+        """
         outside = RandomStates()
         self._random.restore()
         try:
-            if self._make is not None:
-                made = self._make()
-                return tuple(made) if isinstance(made, list | tuple) else (made,)
-            return tuple(_permuted(one) if isinstance(one, torch.Tensor) else one for one in self._examples)
+            yield
         finally:
             self._random = RandomStates()
             outside.restore()

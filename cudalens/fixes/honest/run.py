@@ -179,8 +179,9 @@ class _Turns:
         )
 
     def _refresh(self) -> None:
-        for one in self._sets:
-            write_set(one, self._inputs.fresh())
+        with self._inputs.own_random():
+            for one in self._sets:
+                write_set(one, self._inputs.make())
 
     def _choose_calls(self) -> set[int]:
         """Choose the calls of a run whose results are compared: not with a generator that `b` can seed."""

@@ -31,9 +31,10 @@ def try_fix(
 ) -> Attempt:
     """Run the profiled cell with and without the fix of a finding in turns, and say what the fix gives.
 
-    The code runs again, for real: twice as often as `runs`, and three times to compare results. Before each run and at
-    the end the state is restored: variables, containers, objects, tensors, gradients, optimizers, random generators,
-    settings of torch. What cannot be restored makes it refuse, with the expression for the object. No file is changed.
+    The code runs again, for real: twice as often as `runs`, three times to compare results, and up to twice to check
+    for races where a fix removes waits. Before each run and at the end the state is restored: variables, containers,
+    objects, tensors, gradients, optimizers, random generators, settings of torch. What cannot be restored makes it
+    refuse, with the expression for the object. No file is changed.
 
     ::
 

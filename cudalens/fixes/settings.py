@@ -1,8 +1,10 @@
-"""Settings of torch that change time or values, read, compared and restored; and the clock for timed runs."""
+"""Settings of torch that change time or values, states of random generators, and the clock for timed runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter_ns
@@ -31,6 +33,10 @@ def _set_deterministic(value: bool) -> None:
     torch.use_deterministic_algorithms(value)
 
 
+def _set_anomaly_detection(value: bool) -> None:
+    torch.autograd.set_detect_anomaly(value)
+
+
 def _attribute(owner: Any, name: str) -> tuple[Callable[[], Any], Callable[[Any], None]]:
     return (lambda: getattr(owner, name)), (lambda value: setattr(owner, name, value))
 
@@ -47,15 +53,31 @@ _SETTINGS: Final[dict[str, tuple[Callable[[], Any], Callable[[Any], None]]]] = {
     "default dtype": (torch.get_default_dtype, torch.set_default_dtype),
     "gradients": (torch.is_grad_enabled, _set_gradients),
     "deterministic algorithms": (torch.are_deterministic_algorithms_enabled, _set_deterministic),
+    "flash attention": (torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.enable_flash_sdp),
+    "memory-efficient attention": (
+        torch.backends.cuda.mem_efficient_sdp_enabled,
+        torch.backends.cuda.enable_mem_efficient_sdp,
+    ),
+    "cuDNN attention": (torch.backends.cuda.cudnn_sdp_enabled, torch.backends.cuda.enable_cudnn_sdp),
+    "attention of operators": (torch.backends.cuda.math_sdp_enabled, torch.backends.cuda.enable_math_sdp),
+    "float16 reductions in float16": _attribute(_matmul, "allow_fp16_reduced_precision_reduction"),
+    "bfloat16 reductions in bfloat16": _attribute(_matmul, "allow_bf16_reduced_precision_reduction"),
+    "anomaly detection": (torch.is_anomaly_enabled, _set_anomaly_detection),
 }
+#: Those that decide in which precision products of float32 tensors run.
+PRECISION: Final = (
+    "float32 matmul precision",
+    "torch.backends.cuda.matmul.allow_tf32",
+    "torch.backends.cudnn.allow_tf32",
+)
 
 
-def read_settings() -> dict[str, Any]:
+def read_settings(names: Iterable[str] = tuple(_SETTINGS)) -> dict[str, Any]:
     """Return the value of each setting by its name; those that this torch cannot read are left out."""
     found: dict[str, Any] = {}
-    for name, (read, _) in _SETTINGS.items():
+    for name in names:
         try:
-            found[name] = read()
+            found[name] = _SETTINGS[name][0]()
         except RuntimeError:  # both of torch's ways to set TF32 were used
             continue
     return found
@@ -71,6 +93,36 @@ def restore_settings(before: dict[str, Any]) -> None:
     """Set the settings that are not as they were."""
     for name in changed_settings(before):
         _SETTINGS[name][1](before[name])
+
+
+#: Name of the state of torch's random generator in `State.contents`.
+RANDOM: Final = "the random generator of torch"
+
+
+class RandomStates:
+    """The states of the global random generators of Python, numpy and torch."""
+
+    def __init__(self) -> None:
+        numpy: Any = sys.modules.get("numpy")
+        self._python, self._torch = random.getstate(), torch.get_rng_state()
+        self._numpy = None if numpy is None else numpy.random.get_state()
+        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+
+    def now(self) -> dict[str, Any]:
+        """Return the states of torch's generators as they are now."""
+        found = {RANDOM: torch.get_rng_state()}
+        if self._cuda:
+            found |= {f"{RANDOM} on device {n}": one for n, one in enumerate(torch.cuda.get_rng_state_all())}
+        return found
+
+    def restore(self) -> None:
+        """Restore them."""
+        random.setstate(self._python)
+        torch.set_rng_state(self._torch)
+        if self._numpy is not None:
+            sys.modules["numpy"].random.set_state(self._numpy)
+        if self._cuda:
+            torch.cuda.set_rng_state_all(self._cuda)
 
 
 # The clock for timed runs: the modelled time of a virtual device, or the time of this machine with all work done.

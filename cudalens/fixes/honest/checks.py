@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
@@ -26,6 +26,8 @@ _ROUNDING: Final = 0.05
 #: Calls after which a function that counts them is believed to go on as it began.
 _NUM_LATER: Final = 3
 _NUM_POISON: Final = 8
+#: Gradients go through more operators than results: up to so many times the tolerance is rounding.
+_MOST_GRADIENT_EXCESS: Final = 10
 
 
 class Checks:
@@ -45,30 +47,58 @@ class Checks:
         self.seen_a = Observed()
         self.seen_b = Observed()
         self.first_a_ns = self.first_b_ns = 0
+        self._before_b: tuple[tuple[Any, ...], dict[str, Any]] | None = None
+        self._early_of_b: tuple[Any, dict[str, Any]] | None = None
 
     def run(self) -> list[Cheat]:
         """Return what was found, most telling first."""
         one, two = self._inputs.fresh(), self._inputs.fresh()
         kept_one, kept_two = copy_set(one), copy_set(two)
+        if self._clock.has_values:
+            self._before_b = self._repeatable(kept_one)
         self._poison(self._b, copy_set(two))
         self.first_b_ns, _ = self._clock.time(lambda: self._call("b", self._b, copy_set(kept_two)))
         self.seen_b = self._observed("b", self._b, one)
-        found = list(self._of_call(one, kept_one))
+        found = list(self._of_call(self.seen_b, one, kept_one))
         result_one = self.seen_b.result
         lazy = list(_lazy(result_one))
         if lazy or not self._clock.has_values:
             self._reference(kept_one, kept_two)
             return [*lazy, *found]
         values_one = freeze(result_one)
-        values_two = freeze(self._call("b", self._b, two))
-        if any(not is_equal(value, values_one[name]) for name, value in values_of(result_one).items()):
-            found.append(Cheat("shared output", "a call changes the tensors that the call before returned."))
+        result_two = self._call("b", self._b, two)
+        values_two = freeze(result_two)
+        found += _overwritten(result_one, values_one)
+        self._early_of_b = (result_two, values_two)  # `one` is written into later, and results may be views of it
         wanted_one, wanted_two = self._reference(kept_one, kept_two)
         found += self._of_values((kept_one, kept_two), (values_one, values_two), (wanted_one, wanted_two))
         if not any(cheat.name in _VALUE_CHEATS for cheat in found):
             found += self._of_repeats(one, kept_one, kept_two, wanted_two)
+            found += self._of_gradients(kept_one)
         found += self._of_precision(kept_one)
         return sorted(found, key=lambda cheat: _ORDER.get(cheat.name, 9))
+
+    def run_at_end(self) -> list[Cheat]:
+        """Return what was found after the timed runs: what `b` changed, and what a late call leaves behind."""
+        if not self._clock.has_values:
+            return []
+        given = self._inputs.fresh()
+        kept = copy_set(given)
+        seen = self._observed("b", self._b, given)
+        found = list(self._of_call(seen, given, kept))
+        if self._early_of_b is not None:
+            found += _overwritten(*self._early_of_b)
+        if self._before_b is not None:
+            arguments, wanted = self._before_b
+            difference = compare_values(wanted, values_of(self._call("a", self._a, copy_set(arguments))))
+            if not difference.is_within(self._tolerance):
+                found.append(Cheat("changed reference", f"a returns other values after b has run: {difference}."))
+        return found
+
+    def _repeatable(self, arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """Return arguments and the result of `a` before `b` has run; None if `a` does not repeat it."""
+        first, again = (freeze(self._call("a", self._a, copy_set(arguments))) for _ in range(2))
+        return (arguments, first) if compare_values(first, again).is_within(self._tolerance) else None
 
     def _call(self, which: str, function: Function, arguments: tuple[Any, ...]) -> Any:
         try:
@@ -96,9 +126,8 @@ class Checks:
         second = self._call("a", self._a, copy_set(two))
         return freeze(first), freeze(second)
 
-    def _of_call(self, inputs: tuple[Any, ...], before: tuple[Any, ...]) -> Iterator[Cheat]:
+    def _of_call(self, seen: Observed, inputs: tuple[Any, ...], before: tuple[Any, ...]) -> Iterator[Cheat]:
         """What a single call left behind."""
-        seen = self.seen_b
         if seen.left_streams:
             yield Cheat(
                 "wrong stream", f"work on {', '.join(seen.left_streams)} goes on when the current stream is done."
@@ -124,6 +153,7 @@ class Checks:
             yield Cheat("different shape", f"the result has {len(results[0])} values instead of {len(wanted[0])}.")
             return
         yield from _gradients(self.seen_a.result, self.seen_b.result)
+        yield from _places(self.seen_a.result, self.seen_b.result)
         if all(one.is_within(self._tolerance) for one in differences):
             return
         if self.difference.mismatch:
@@ -188,7 +218,40 @@ class Checks:
             return
         got = values_of(self._call("b", self._b, other))
         if not compare_values(want, got).is_within(self._tolerance):
-            yield Cheat("special inputs", f"with normally distributed contents the {compare_values(want, got)}.")
+            yield Cheat("special inputs", f"with contents of another distribution, {compare_values(want, got)}.")
+
+    def _of_gradients(self, inputs: tuple[Any, ...]) -> Iterator[Cheat]:
+        """Whether gradients of the inputs, and of parameters that both functions use, are those of the reference."""
+        given_a, given_b = copy_set(inputs), copy_set(inputs)
+        results_a, results_b = (
+            {name: one for name, one in values_of(result).items() if getattr(one, "requires_grad", False)}
+            for result in (self._call("a", self._a, given_a), self._call("b", self._b, given_b))
+        )
+        if not results_a or set(results_a) != set(results_b):
+            return
+        weights = [torch.randn_like(one) for one in results_a.values()]
+        shared = sorted(find_leaves(results_a.values()) & find_leaves(results_b.values()), key=id)
+        leaves_a, leaves_b = ([*_differentiable(given), *shared] for given in (given_a, given_b))
+        if not leaves_a:
+            return
+        try:
+            wanted = torch.autograd.grad(list(results_a.values()), leaves_a, weights, allow_unused=True)
+        except RuntimeError:  # the reference has no backward
+            return
+        try:
+            got = torch.autograd.grad(list(results_b.values()), leaves_b, weights, allow_unused=True)
+        except RuntimeError as error:
+            yield Cheat("wrong gradient", f"the backward of b raises: {error}.")
+            return
+        named = {f"the gradient of leaf {number}": one for number, one in enumerate(wanted) if one is not None}
+        others = {
+            f"the gradient of leaf {number}": torch.zeros_like(leaf) if one is None else one
+            for number, (leaf, one) in enumerate(zip(leaves_b, got, strict=True))
+        }
+        difference = compare_values(named, others)
+        is_rounding = not difference.mismatch and difference.excess <= _MOST_GRADIENT_EXCESS
+        if not is_rounding and not difference.is_within(self._tolerance):
+            yield Cheat("wrong gradient", f"the forward is right, and in the backward {difference}.")
 
     def _of_precision(self, inputs: tuple[Any, ...]) -> Iterator[Cheat]:
         """Whether it computes in a dtype that neither the reference nor the inputs have."""
@@ -196,11 +259,23 @@ class Checks:
         if lower and full_precision(inputs) and self._tolerance is None:
             names = ", ".join(sorted(map(str, lower)))
             yield Cheat("reduced precision", f"products run in {names}, and the inputs are in full precision.")
+        own = {name: one for name, one in self.seen_b.own_precision.items() if name not in self.seen_a.own_precision}
+        if own and full_precision(inputs) and self._tolerance is None:
+            changed = ", ".join(f"{name} {one}" for name, one in own.items())
+            yield Cheat("reduced precision", f"products run with another setting than those of a: {changed}.")
 
 
 #: Checks of repeated calls say nothing more where one of these was found.
 _VALUE_CHEATS: Final = frozenset(
-    {"leftover memory", "constant output", "returns its input", "reduced precision", "skipped part", "wrong result"}
+    {
+        "leftover memory",
+        "constant output",
+        "detached output",
+        "returns its input",
+        "reduced precision",
+        "skipped part",
+        "wrong result",
+    }
     | {"smaller dtype", "different shape", "mutated inputs", "shared output"}
 )
 #: The cause comes before what follows from it: an unfinished thread also makes results wrong.
@@ -225,6 +300,50 @@ def _gradients(a: Any, b: Any) -> Iterator[Cheat]:
     pairs = zip(tree_leaves(a), tree_leaves(b), strict=False)
     if any(getattr(x, "requires_grad", False) and not getattr(y, "requires_grad", False) for x, y in pairs):
         yield Cheat("detached output", "the result of a has a gradient and the result of b has none.")
+
+
+def _overwritten(result: Any, values: Mapping[str, Any]) -> Iterator[Cheat]:
+    """Whether later calls wrote into the result of an earlier one."""
+    if any(not is_equal(value, values[name]) for name, value in values_of(result).items()):
+        yield Cheat("shared output", "a later call changes the tensors that an earlier call returned.")
+
+
+def _places(a: Any, b: Any) -> Iterator[Cheat]:
+    """Whether tensors of a result are on another device, or have less memory than elements."""
+    for x, y in zip(tree_leaves(a), tree_leaves(b), strict=False):
+        if not isinstance(x, torch.Tensor) or not isinstance(y, torch.Tensor):
+            continue
+        if x.device != y.device:
+            yield Cheat("different device", f"the result is on {y.device} instead of {x.device}.")
+            return
+        if _repeats_memory(y) and not _repeats_memory(x):
+            yield Cheat("lazy output", "elements of the result share memory, as after expand(), and those of a do not.")
+            return
+
+
+def _repeats_memory(tensor: torch.Tensor) -> bool:
+    if tensor.layout is not torch.strided:
+        return False
+    return any(step == 0 and size > 1 for step, size in zip(tensor.stride(), tensor.shape, strict=True))
+
+
+def find_leaves(results: Iterable[torch.Tensor]) -> set[torch.Tensor]:
+    """Return the leaves with gradients that autograd reaches from results."""
+    waiting = [one.grad_fn for one in results]
+    seen, found = set[Any](), set[torch.Tensor]()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            found.add(node.variable)
+        waiting += [following for following, _ in node.next_functions]
+    return found
+
+
+def _differentiable(given: Sequence[Any]) -> list[torch.Tensor]:
+    return [one for one in given if isinstance(one, torch.Tensor) and one.requires_grad]
 
 
 def values_of(result: Any) -> dict[str, Any]:
@@ -346,9 +465,12 @@ CHEATS: Final[dict[str, str]] = {
     "skipped part": "a part of the result is right and the rest is not computed",
     "special inputs": "its result is right for the given inputs and wrong for others of the same shapes",
     "different shape": "its result has another shape or structure",
+    "different device": "its result is on another device",
     "smaller dtype": "its result has another dtype",
     "reduced precision": "it computes in a precision that is lower than that of its inputs",
     "detached output": "its result has no gradient",
+    "wrong gradient": "its backward computes other gradients",
+    "changed reference": "changes what the reference returns",
     "mutated inputs": "writes into its inputs",
     "shared output": "overwrites the result of the call before",
     "wrong stream": "leaves work on a stream that the current stream does not wait for",

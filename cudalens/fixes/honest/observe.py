@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,7 +18,7 @@ from torch.utils.flop_counter import flop_registry
 
 from cudalens.device.modes import conjugation
 from cudalens.errors import BenchmarkError
-from cudalens.fixes.settings import Clock, changed_settings, is_genuine, read_settings
+from cudalens.fixes.settings import PRECISION, Clock, RandomStates, changed_settings, is_genuine, read_settings
 from cudalens.fixes.values import is_equal
 
 #: Bytes of all sets of inputs of a run.
@@ -39,6 +42,7 @@ class Inputs:
     """
 
     def __init__(self, given: MakeInputs | Sequence[Any]) -> None:
+        self._random = RandomStates()
         self._make: MakeInputs | None = None
         self._examples: tuple[Any, ...] = ()
         if callable(given):
@@ -62,16 +66,34 @@ class Inputs:
         return self._make is None
 
     def fresh(self) -> tuple[Any, ...]:
-        """Return a new set of arguments."""
+        """Return a new set of arguments, with random numbers that no seed of the functions determines."""
+        with self.own_random():
+            return self.make()
+
+    def make(self) -> tuple[Any, ...]:
+        """Return a new set of arguments within `own_random`."""
         if self._make is not None:
             made = self._make()
             return tuple(made) if isinstance(made, list | tuple) else (made,)
         return tuple(_permuted(one) if isinstance(one, torch.Tensor) else one for one in self._examples)
 
+    @contextmanager
+    def own_random(self) -> Iterator[None]:
+        """Use the random generators of the inputs in the block.
+
+        Their states are large: saved for each set, they take the place of the sets in the CPU's caches.
+        """
+        outside = RandomStates()
+        self._random.restore()
+        try:
+            yield
+        finally:
+            self._random = RandomStates()
+            outside.restore()
+
     def spread(self) -> tuple[Any, ...]:
-        """Return a set of the same shapes whose floating-point contents have another distribution."""
-        made = self.fresh()
-        return tuple(_spread(one) if isinstance(one, torch.Tensor) and one.is_floating_point() else one for one in made)
+        """Return a set of the same shapes whose contents have another distribution."""
+        return tuple(_spread(one) if isinstance(one, torch.Tensor) else one for one in self.fresh())
 
     def check(self) -> None:
         """Check that the contents differ from set to set.
@@ -124,8 +146,18 @@ def _permuted(tensor: torch.Tensor) -> torch.Tensor:
     return made.requires_grad_(tensor.requires_grad)
 
 
+def _spread_integers(tensor: torch.Tensor) -> torch.Tensor:
+    """Contents that are uniform between the smallest and the largest integer; a permutation stays one."""
+    if tensor.is_complex() or len(torch.unique(tensor)) == tensor.numel():
+        return tensor
+    smallest, largest = int(tensor.min()), int(tensor.max())
+    return _clone(tensor).copy_(torch.randint(smallest, largest + 1, tensor.shape, device=tensor.device))
+
+
 def _spread(tensor: torch.Tensor) -> torch.Tensor:
     """Contents of another distribution: normal, with the mean and the spread of all elements, and no equal rows."""
+    if not tensor.is_floating_point():
+        return _spread_integers(tensor)
     with torch.no_grad():
         wide = tensor.detach().float()
         scale = wide.std() if wide.numel() > 1 else wide.abs()
@@ -168,6 +200,7 @@ class Observed:
         num_bytes: Bytes of the inputs that its operators read, and of the tensors in its result.
         flops: Floating-point operations of its matrix products, convolutions and attention.
         low_dtypes: Dtypes of lower precision that operators computed in.
+        own_precision: Settings for the precision of products that differed from those outside, with their values.
         left_streams: Streams with unfinished work after the current stream was done.
         left_threads: Names of threads that it started and that still run.
     """
@@ -177,6 +210,7 @@ class Observed:
     num_bytes: int = 0
     flops: int = 0
     low_dtypes: set[torch.dtype] = field(default_factory=set)
+    own_precision: dict[str, Any] = field(default_factory=dict)
     left_streams: list[str] = field(default_factory=list)
     left_threads: list[str] = field(default_factory=list)
 
@@ -189,6 +223,7 @@ class _Watcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.observed = Observed()
         self.streams: dict[tuple[int, int], Any] = {}
         self._has_streams = has_streams
+        self._precision = read_settings(PRECISION)
         self._inputs = {_key(one): one.numel() * one.element_size() for one in inputs if isinstance(one, torch.Tensor)}
         self._read: set[int] = set()
 
@@ -212,6 +247,8 @@ class _Watcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if counted is not None:
             observed.flops += int(counted(*args, **(kwargs or {}), out_val=result))
             observed.low_dtypes |= {tensor.dtype for tensor in tensors} & _LOW
+            now = read_settings(PRECISION)
+            observed.own_precision |= {name: one for name, one in now.items() if self._precision.get(name) != one}
         if self._has_streams:
             stream = torch.cuda.current_stream()
             self.streams[stream.device_index, stream.stream_id] = stream
@@ -250,6 +287,7 @@ class Integrity:
 
     def __init__(self) -> None:
         self._settings = read_settings()
+        self._interpreter = _read_interpreter()
         self._functions = {
             (id(owner), name): (owner, value)
             for owner in _CHECKED
@@ -275,8 +313,19 @@ class Integrity:
         ]
 
     def changed_settings(self) -> list[str]:
-        """Return the settings of torch that were changed."""
-        return changed_settings(self._settings)
+        """Return the settings of torch and of the interpreter that were changed."""
+        now = _read_interpreter()
+        of_python = [name for name, value in now.items() if value != self._interpreter[name]]
+        return [*changed_settings(self._settings), *of_python]
+
+
+def _read_interpreter() -> dict[str, Any]:
+    """Return what slows down or delays all Python code."""
+    return {
+        "sys.setprofile": sys.getprofile(),
+        "sys.settrace": sys.gettrace(),
+        "gc": (gc.isenabled(), gc.get_threshold()),
+    }
 
 
 def _key(tensor: torch.Tensor) -> int:

@@ -4,28 +4,40 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
+from secrets import randbelow
 from typing import Any, Final
 
 import torch
+from torch.utils._pytree import tree_map
 
 from cudalens._version import __version__
 from cudalens.errors import BenchmarkError
-from cudalens.fixes.honest.checks import Certificate, Cheat, Checks, Function, Timing, check_bounds, check_claim, freeze
+from cudalens.fixes.honest.checks import (
+    Certificate,
+    Cheat,
+    Checks,
+    Function,
+    Timing,
+    check_bounds,
+    check_claim,
+    values_of,
+)
 from cudalens.fixes.honest.observe import (
     MAX_BYTES,
     Inputs,
     Integrity,
     Observed,
-    copy_set,
     num_bytes,
     write_set,
 )
 from cudalens.fixes.settings import Clock, find_clock, read_gpu_clocks, read_settings
-from cudalens.fixes.values import compare_values, values_in
+from cudalens.fixes.values import compare_values
 
 #: A run on a real clock has as many calls as this takes, ns: shorter ones are noise.
 _MIN_RUN_NS: Final = 2_000_000
 _MAX_CALLS: Final = 64
+#: The results of so many calls of a run are all compared; of more calls, that of one.
+_FEW_CALLS: Final = 2
 _MAX_RUNS: Final = 1_000
 
 
@@ -90,6 +102,8 @@ def benchmark(
     if not any(cheat.name in _STOPS for cheat in cheats):
         turns = _Turns(a, b, made, clock, runs, checks)
         timing_a, timing_b = turns.timings()
+        known = {cheat.name for cheat in cheats}
+        cheats += [cheat for cheat in checks.run_at_end() if cheat.name not in known]  # causes before wrong results
         cheats += turns.wrong_runs(tolerance)
         cheats += [cheat for cheat in _replaced(integrity) if cheat not in cheats]
         cheats += check_bounds(min(timing_b.runs_ns), checks.seen_b, clock, "b")
@@ -130,7 +144,7 @@ class _Turns:
         self._inputs, self._clock, self._runs, self._checks = inputs, clock, runs, checks
         self._sets = [inputs.fresh() for _ in range(self._num_calls())]
         self._wrong: list[str] = []
-        self._results: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+        self._results: list[tuple[tuple[Any, ...], Any]] = []
 
     def _num_calls(self) -> int:
         """Calls of a run: each has a set of inputs of its own."""
@@ -147,15 +161,17 @@ class _Turns:
         peaks: list[list[int | None]] = [[], []]
         for number in range(self._runs + 1):
             self._refresh()
-            kept = [copy_set(one) for one in self._sets[:1]]
+            compared = self._choose_calls()
+            kept = {at: _on_host(self._sets[at]) for at in compared}
             for which in (0, 1) if number % 2 else (1, 0):
                 before = self._clock.begin_peak()
-                ns, last = self._time(self._functions[which], self._sets)
+                ns, results = self._time(self._functions[which], self._sets, compared)
                 peaks[which].append(self._clock.peak_bytes(before))
                 if number:  # the first runs are warm-up
                     times[which].append(ns / len(self._sets))
                 if which == 1:
-                    self._results.append((kept[0], freeze(last)))
+                    self._results += [(kept[at], _on_host(result)) for at, result in results.items()]
+                del results
         checks = self._checks
         return (
             Timing(tuple(times[0]), checks.first_a_ns, _largest(peaks[0])),
@@ -163,18 +179,29 @@ class _Turns:
         )
 
     def _refresh(self) -> None:
-        for one in self._sets:
-            write_set(one, self._inputs.fresh())
+        with self._inputs.own_random():
+            for one in self._sets:
+                write_set(one, self._inputs.make())
 
-    def _time(self, function: Function, sets: Sequence[tuple[Any, ...]]) -> tuple[int, Any]:
-        """The time of all calls, and the result of the first one, which must not be lost."""
+    def _choose_calls(self) -> set[int]:
+        """Choose the calls of a run whose results are compared: not with a generator that `b` can seed."""
+        num_calls = len(self._sets)
+        return set(range(num_calls)) if num_calls <= _FEW_CALLS else {randbelow(num_calls)}
+
+    def _time(
+        self, function: Function, sets: Sequence[tuple[Any, ...]], compared: set[int]
+    ) -> tuple[int, dict[int, Any]]:
+        """The time of all calls, and the results of those that are compared."""
         self._clock.flush_cache()
 
-        def calls() -> Any:
-            first = function(*sets[0])
-            for one in sets[1:]:
-                function(*one)
-            return first
+        def calls() -> dict[int, Any]:
+            results = {}
+            for number, one in enumerate(sets):
+                if number in compared:
+                    results[number] = function(*one)
+                else:
+                    function(*one)  # its result is freed before the next call, as by a program that goes on
+            return results
 
         return self._clock.time(calls)
 
@@ -183,10 +210,11 @@ class _Turns:
         if not self._clock.has_values or not self._checks.difference.is_within(tolerance):
             return []
         for number, (given, result) in enumerate(self._results):
-            want = dict(values_in("result", self._functions[0](*given)))
-            difference = compare_values(want, result)
+            write_set(self._sets[0], given)
+            want = values_of(self._functions[0](*self._sets[0]))
+            difference = compare_values(want, values_of(result))
             if not difference.is_within(tolerance):
-                return [Cheat("correct only at first", f"the result of timed run {number + 1} is wrong: {difference}.")]
+                return [Cheat("correct only at first", f"timed call {number + 1}: {difference}.")]
         return []
 
     def warm_and_host(self) -> tuple[list[float], list[float]]:
@@ -203,6 +231,11 @@ class _Turns:
             host.append((self._clock.now() - start) / len(self._sets))
             self._clock.wait()
         return warm, host
+
+
+def _on_host(values: Any) -> Any:
+    """Return values with their tensors copied to the host: copies on the device would change what runs allocate."""
+    return tree_map(lambda one: one.detach().cpu().clone() if isinstance(one, torch.Tensor) else one, values)
 
 
 def _largest(peaks: list[int | None]) -> int | None:

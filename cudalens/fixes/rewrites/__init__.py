@@ -78,9 +78,20 @@ def fixes_for(program: Program, rule: str, finding: Finding | None = None) -> li
                 fixed.cell_text()
             except FixError:
                 continue
+            if _reads_lost_names(fixed, fix.dropped):
+                continue
             # Lines at the top of the cell must not need what the cell itself makes.
             setup = names_of(ast.parse("\n".join(fix.setup)).body)
             cell = names_of(program.cell.source.tree.body)
             if not setup.needed & (cell.assigned - cell.needed):
                 found.append(fix)
     return found
+
+
+def _reads_lost_names(fixed: Program, dropped: frozenset[str]) -> bool:
+    """Return whether the fixed code reads a variable that it no longer assigns; an earlier run hides that."""
+    for unit in fixed.units:
+        names = names_of(unit.source.tree.body)
+        if (dropped - names.assigned) & names.read:
+            return True
+    return False

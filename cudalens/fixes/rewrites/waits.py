@@ -69,9 +69,9 @@ def copy_after_loop(program: Program, finding: Finding | None) -> Iterator[Fix]:
 def remove_waits(program: Program, finding: Finding | None) -> Iterator[Fix]:
     """Remove ``torch.cuda.synchronize()`` and unused ``x.item()`` in a loop."""
     edits: dict[Unit, list[Edit]] = {}
+    can_go = not any(_needs_waits(unit.source) for unit in program.units)
     for unit in program.units:
         removed = []
-        can_go = not _needs_waits(unit.source)
         for statement in unit.source.nodes(ast.Expr):
             if unit.source.loop(statement) is None or not isinstance(statement.value, ast.Call):
                 continue
@@ -127,9 +127,19 @@ def _needs_waits(source: Source) -> bool:
     for node in source.nodes(ast.Call, ast.keyword):
         if isinstance(node, ast.keyword) and node.arg in ("non_blocking", "async_op"):
             return True
-        if isinstance(node, ast.Call) and last_name(node.func) in _CLOCKS | _BESIDE:
+        if isinstance(node, ast.Call) and (last_name(node.func) in _CLOCKS | _BESIDE or _may_not_wait(node)):
             return True
     return False
+
+
+def _may_not_wait(call: ast.Call) -> bool:
+    """Whether a call may be a copy with ``non_blocking`` as a positional argument, or in ``**options``."""
+    num_before = {"copy_": 1, "cuda": 1, "to": 1}.get(last_name(call.func))
+    if num_before is None:
+        return False
+    later = call.args[num_before:]
+    is_given = any(not isinstance(one, ast.Attribute) for one in later)  # ``torch.float16`` is a dtype
+    return is_given or any(one.arg is None for one in call.keywords)
 
 
 def _in_brackets(source: Source, value: ast.expr) -> str:

@@ -17,10 +17,11 @@ import torch
 from cudalens.errors import FixError
 from cudalens.fixes.names import names_of
 from cudalens.fixes.rewrites.fix import Fix, Program, function_code
-from cudalens.fixes.settings import Clock, find_clock
+from cudalens.fixes.settings import RANDOM, Clock, find_clock
 from cudalens.fixes.trying.attempt import Attempt
-from cudalens.fixes.trying.state import RANDOM, State, changes_between
+from cudalens.fixes.trying.state import State, changes_between
 from cudalens.fixes.values import Difference, compare_values, values_in
+from cudalens.sanitizer import Race, sanitize
 
 #: Runs of each version on a clock that measures, and on one that is modelled and repeats exactly.
 MEASURED_RUNS: Final = 5
@@ -28,6 +29,9 @@ MODELLED_RUNS: Final = 3
 
 #: Characters of the text of an error that an answer has.
 _LONGEST_ERROR: Final = 300
+
+#: Rules whose fixes remove waits or copy without one; "all" has the fixes of several.
+_UNORDERED: Final = frozenset({"host_sync", "pageable_copies", "exposed_copies", "all"})
 
 #: Compiles statements, in the way of the shell that the cell ran in: source, file name, mode.
 Compile = Callable[[ast.AST, str, str], types.CodeType]
@@ -145,7 +149,7 @@ class Trial:
         difference = self._compare(first, second, dropped)
         found = replace(found, difference=difference, own_difference=own, setup_ns=setup_ns)
         del first, second
-        if why := _wrong_values(found, tolerance):
+        if why := _wrong_values(found, tolerance) or self._new_race(found, plain, fixed):
             return replace(found, refusal=why)
         times: tuple[list[int], list[int]] = ([], [])
         peaks: tuple[list[int], list[int]] = ([], [])
@@ -158,6 +162,34 @@ class Trial:
                     peaks[which].append(peak)
         change = max(peaks[1]) - max(peaks[0]) if peaks[0] else None
         return replace(found, before_ns=tuple(times[0]), after_ns=tuple(times[1]), peak_change_bytes=change)
+
+    def _new_race(self, found: Attempt, plain: _Version, fixed: _Version) -> str:
+        """Why a fix is not safe: it has a race that the program does not have; "" if it has none.
+
+        A wait that reads a value can also order host and GPU: the host writes into pinned memory again after it. The
+        values of one run, or of a virtual device, need not show that.
+        """
+        if self.clock.kind == "cpu" or found.rule not in _UNORDERED:
+            return ""
+        self._report(f"Checking for races: {found.title}.")
+        races = self._races_of(fixed)
+        known = {_accesses(one) for one in self._races_of(plain)} if races else set()
+        for race in races:
+            if _accesses(race) not in known:
+                return (
+                    f"the fixed cell has a race that the cell does not have: {race.second.op} and {race.first.op} use "
+                    f"the same memory, and nothing orders them ({race.kind.value})"
+                )
+        return ""
+
+    def _races_of(self, version: _Version) -> list[Race]:
+        self._restore()
+        with version.installed(), self._quiet():
+            self._execute(version.setup, version.name)
+            with sanitize() as sanitizer:
+                self._execute(version.body, version.name)
+                self.clock.wait()
+            return sanitizer.races
 
     def _timed(self, version: _Version) -> tuple[int, int | None]:
         self._restore()
@@ -304,6 +336,11 @@ def _codes(text: str, file: str) -> list[types.CodeType]:
     else:
         codes.append(compile(ast.Module([last], []), file, "exec"))
     return codes
+
+
+def _accesses(race: Race) -> tuple[object, ...]:
+    """What is the same for a race in two versions of a program, whose lines differ."""
+    return race.kind, race.first.op, race.second.op, race.first.argument, race.second.argument
 
 
 def _in_one_line(error: Exception) -> str:

@@ -13,6 +13,7 @@ import enum
 import fractions
 import functools
 import io
+import os
 import pathlib
 import random
 import re
@@ -26,11 +27,9 @@ import torch
 
 from cudalens.device.stacks import is_users_file
 from cudalens.errors import FixError
-from cudalens.fixes.settings import read_settings, restore_settings
+from cudalens.fixes.settings import RandomStates, read_settings, restore_settings
 from cudalens.fixes.values import is_equal, values_in
 
-#: Name of the state of torch's random generator in `State.contents`.
-RANDOM: Final = "the random generator of torch"
 #: Objects that are searched at most; a program with more is refused.
 _MAX_OBJECTS: Final = 2_000_000
 
@@ -48,7 +47,7 @@ _HARMLESS: Final = frozenset(
     | {("operator", "attrgetter"), ("functools", "_lru_cache_wrapper"), ("_contextvars", "ContextVar")}
     | {("torch.cuda.streams", "Stream"), ("torch.cuda.streams", "Event"), ("torch", "Stream"), ("torch", "Event")}
     | {("torch.cuda.graphs", "CUDAGraph"), ("logging", "Logger"), ("torch", "Generator"), ("_weakrefset", "WeakSet")}
-    | {("weakref", "WeakKeyDictionary"), ("weakref", "WeakValueDictionary"), ("torch.utils.hooks", "RemovableHandle")}
+    | {("torch.utils.hooks", "RemovableHandle")}
 )
 #: Packages whose objects keep compiled code, recordings and caches, which a run may add to; groups of one process.
 _CACHES: Final = (
@@ -75,7 +74,8 @@ class State:
         self._variables = dict(namespace)
         self._names = set(names)
         self._settings = read_settings()
-        self._random = _RandomStates()
+        self._random = RandomStates()
+        self._environment = dict(os.environ)
         self._undo: list[Callable[[], None]] = []
         self._storages: dict[int, tuple[torch.Tensor, torch.Tensor, int]] = {}
         #: Tensors that the program reaches, by the expression for them.
@@ -112,6 +112,7 @@ class State:
             if name not in self._namespace or self._namespace[name] is not value:
                 self._namespace[name] = value
         self._random.restore()
+        _restore_environment(self._environment)
 
     def contents(self) -> dict[str, Any]:
         """Return what the containers, objects of the user and variables that were found hold now, by the expression.
@@ -220,16 +221,13 @@ class State:
             self._follow(f"{where}[{key!r}]" if not isinstance(key, torch.Tensor) else f"{where}[tensor]", item)
             if not isinstance(key, str | int):
                 self._follow(f"a key of {where}", key)
+        self._undo.append(lambda: _restore_mapping(value, contents))
 
-        def undo() -> None:
-            is_same = len(value) == len(contents) and all(
-                a is b and value[a] is item for a, (b, item) in zip(value, contents.items(), strict=True)
-            )
-            if not is_same:
-                value.clear()
-                value.update(contents)
-
-        self._undo.append(undo)
+    def _visit_weak_mapping(self, where: str, value: MutableMapping[Any, Any]) -> None:
+        contents = dict(value)
+        for item in contents.values():
+            self._follow(f"a value of {where}", item)
+        self._undo.append(lambda: _restore_mapping(value, contents))
 
     def _visit_set(self, where: str, value: set[Any]) -> None:
         contents = set(value)
@@ -396,32 +394,6 @@ class State:
             self._undo.append(lambda: value.set_state(old))
 
 
-class _RandomStates:
-    """The states of the global random generators of Python, numpy and torch."""
-
-    def __init__(self) -> None:
-        numpy: Any = sys.modules.get("numpy")
-        self._python, self._torch = random.getstate(), torch.get_rng_state()
-        self._numpy = None if numpy is None else numpy.random.get_state()
-        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-
-    def now(self) -> dict[str, Any]:
-        """Return the states of torch's generators as they are now."""
-        found = {RANDOM: torch.get_rng_state()}
-        if self._cuda:
-            found |= {f"{RANDOM} on device {n}": one for n, one in enumerate(torch.cuda.get_rng_state_all())}
-        return found
-
-    def restore(self) -> None:
-        """Restore them."""
-        random.setstate(self._python)
-        torch.set_rng_state(self._torch)
-        if self._numpy is not None:
-            sys.modules["numpy"].random.set_state(self._numpy)
-        if self._cuda:
-            torch.cuda.set_rng_state_all(self._cuda)
-
-
 def _items_of(where: str, holder: Any) -> list[tuple[str, Any]]:
     """What a container, an object or a variable of a function holds, with the expression for each item."""
     if isinstance(holder, types.CellType):
@@ -510,6 +482,7 @@ _VISITORS: Final[tuple[tuple[Any, Callable[[State, str, Any], None]], ...]] = (
     (random.Random, State._visit_random),
     ((list, collections.deque), State._visit_list),
     (dict, State._visit_dict),
+    ((weakref.WeakKeyDictionary, weakref.WeakValueDictionary), State._visit_weak_mapping),
     (set, State._visit_set),
     (bytearray, State._visit_bytes),
     ((tuple, frozenset), State._visit_fixed),
@@ -519,6 +492,25 @@ _VISITORS: Final[tuple[tuple[Any, Callable[[State, str, Any], None]], ...]] = (
     (types.ModuleType, State._visit_module),
     (type, State._visit_class),
 )
+
+
+def _restore_mapping(mapping: MutableMapping[Any, Any], contents: Mapping[Any, Any]) -> None:
+    """Give a mapping the same keys and values as before, in the same order."""
+    is_same = len(mapping) == len(contents) and all(
+        a is b and mapping[a] is item for a, (b, item) in zip(mapping, contents.items(), strict=True)
+    )
+    if not is_same:
+        mapping.clear()
+        mapping.update(contents)
+
+
+def _restore_environment(variables: Mapping[str, str]) -> None:
+    """Give the environment the same variables as before."""
+    for name in set(os.environ) - set(variables):
+        del os.environ[name]
+    for name, value in variables.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
 
 
 def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

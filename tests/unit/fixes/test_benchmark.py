@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 
@@ -247,6 +248,46 @@ def slower_baseline():
     return run
 
 
+def ring_of_buffers():
+    buffers = [torch.empty(32, 64) for _ in range(5)]
+
+    def run(x):
+        buffers.append(buffers.pop(0))
+        return buffers[0].copy_(reference(x))
+
+    return run
+
+
+def only_every_second_call():
+    calls = []
+
+    def run(x):
+        calls.append(x.shape)
+        return reference(x) if len(calls) < 15 or len(calls) % 2 else torch.zeros_like(x)
+
+    return run
+
+
+def profiled_python():
+    def run(x):
+        sys.setprofile(_ignore)
+        return reference(x)
+
+    return run
+
+
+def _ignore(*event):
+    return None
+
+
+def without_flash_attention():
+    def run(x):
+        torch.backends.cuda.enable_flash_sdp(False)
+        return reference(x)
+
+    return run
+
+
 CHEATS = {
     cached_by_identity: "cached output",
     memoized: "memoized",
@@ -263,13 +304,18 @@ CHEATS = {
     in_a_thread: "unfinished thread",
     smaller: "different shape",
     slower_baseline: "changed settings",
+    profiled_python: "changed settings",
+    without_flash_attention: "changed settings",
+    ring_of_buffers: "shared output",
 }
 
 
 @pytest.fixture(autouse=True)
 def precision():
-    before = torch.get_float32_matmul_precision()
+    before, profile = torch.get_float32_matmul_precision(), sys.getprofile()
     yield
+    sys.setprofile(profile)
+    torch.backends.cuda.enable_flash_sdp(True)
     torch.set_float32_matmul_precision(before)
 
 
@@ -409,3 +455,109 @@ def test_a_tolerance_allows_a_lower_precision():
     assert found.is_accepted
     assert "results differ by at most" in str(found)
     assert "<b>" in found._repr_html_()
+
+
+class Square(torch.autograd.Function):
+    """A square whose backward is that of another function."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+WEIGHT = torch.randn(64, 64, requires_grad=True)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "inputs"),
+    [
+        (torch.square, Square.apply, randn(32, 64, requires_grad=True)),
+        (torch.square, lambda x: x.detach().square().requires_grad_(), randn(32, 64, requires_grad=True)),
+        (lambda x: x @ WEIGHT, lambda x: x @ WEIGHT.detach() + WEIGHT.sum() * 0, randn(32, 64)),
+    ],
+)
+def test_gradients_that_are_wrong(a, b, inputs):
+    assert names(cudalens.benchmark(a, b, inputs, **QUICK)) == ["wrong gradient"]
+
+
+def test_gradients_of_parameters_of_its_own_are_not_compared():
+    own = torch.nn.Linear(64, 64)
+    own.load_state_dict(LINEAR.state_dict())
+    assert cudalens.benchmark(LINEAR, own, randn(32, 64), **QUICK).is_accepted
+
+
+def test_a_reference_that_is_changed():
+    weight = torch.randn(64, 64)
+
+    def run(x):
+        weight.zero_()
+        return torch.zeros_like(x)
+
+    found = cudalens.benchmark(lambda x: x @ weight, run, randn(32, 64), **QUICK)
+    assert names(found) == ["changed reference"]
+    assert "a returns other values after b has run" in found.headline()
+
+
+def test_a_seed_does_not_determine_the_inputs():
+    given = []
+
+    def run(x):
+        torch.manual_seed(0)
+        given.append(float(x[0, 0]))
+        return reference(x)
+
+    before = torch.get_rng_state()
+    assert cudalens.benchmark(reference, run, randn(32, 64), **QUICK).is_accepted
+    assert len(set(given)) > len(given) / 2
+    torch.set_rng_state(before)
+
+
+def test_a_setting_that_is_restored_within_the_function():
+    def run(x, y):
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high")
+        try:
+            return x @ y
+        finally:
+            torch.set_float32_matmul_precision(before)
+
+    with cudalens.virtual.device("h100"):
+        inputs = two(64, 64, device="cuda")
+        found = cudalens.benchmark(torch.matmul, run, inputs, **QUICK)
+        assert names(found) == ["reduced precision"]
+        assert "float32 matmul precision high" in found.headline()
+        assert cudalens.benchmark(torch.matmul, run, inputs, tolerance=1e-3, **QUICK).is_accepted
+
+
+def test_wrong_results_of_every_second_call():
+    with cudalens.virtual.device("h100"):
+        found = cudalens.benchmark(reference, only_every_second_call(), randn(32, 64, device="cuda"), **QUICK)
+    assert names(found) == ["correct only at first"]
+
+
+def test_results_on_another_device():
+    with cudalens.virtual.device("h100"):
+        found = cudalens.benchmark(reference, lambda x: reference(x.cpu()), randn(32, 64, device="cuda"), **QUICK)
+    assert names(found) == ["different device"]
+
+
+def test_elements_that_share_memory():
+    found = cudalens.benchmark(
+        lambda x: x[:, :1].repeat(1, 9), lambda x: x[:, :1].expand(-1, 9), randn(32, 64), **QUICK
+    )
+    assert names(found) == ["lazy output"]
+    assert cudalens.benchmark(lambda x: x[:1].expand(9, -1), lambda x: x[:1].expand(9, -1), randn(2, 9), **QUICK)
+
+
+def test_examples_of_integers():
+    values = torch.randint(10, (500,))
+    kept = torch.bincount(values, minlength=10)
+    count = lambda x: torch.bincount(x, minlength=10)  # noqa: E731
+    assert names(cudalens.benchmark(count, lambda x: kept.clone(), (values,), **QUICK)) == ["special inputs"]
+    order = torch.randperm(50)  # other contents than a permutation are outside of what both are for
+    put = lambda x: torch.empty_like(x).index_copy_(0, x, torch.arange(50))  # noqa: E731
+    assert cudalens.benchmark(torch.argsort, put, (order,), **QUICK).is_accepted

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -316,3 +318,67 @@ def test_global_variables_of_cudalens_are_no_state_of_the_program(monkeypatch):
     monkeypatch.setattr(call_tracing, "_last", recording)
     state.restore()
     assert call_tracing._last is recording
+
+
+REFILLED = """
+kept = []
+for step in range(4):
+    host.fill_(step)
+    on_gpu.copy_(host, non_blocking=True)
+    kept.append((on_gpu @ on_gpu).mean().item())
+"""
+REFILLED_BY_CALL = """
+for step in range(4):
+    refill(step)
+    total = (on_gpu @ on_gpu).mean()
+    total.item()
+"""
+REFILL = """
+def refill(step):
+    host.fill_(step)
+    upload(on_gpu, host)
+"""
+
+
+@pytest.mark.parametrize("code", [REFILLED, REFILLED_BY_CALL])
+def test_a_fix_that_makes_a_race_is_refused(gpu, code):
+    host, on_gpu = torch.ones(64, 64).pin_memory(), torch.ones(64, 64, device="cuda")
+    names = {"torch": torch, "host": host, "on_gpu": on_gpu, "upload": _upload, "total": on_gpu.mean()}
+    exec(REFILL, names)
+    attempt = tried(code, "host_sync", names)
+    assert "race" in attempt.refusal, attempt
+    assert "aten::fill_" in attempt.refusal
+    assert "kept" not in names
+
+
+OPTIONS = {"non_blocking": True}
+
+
+def _upload(target, source):
+    copy = target.copy_
+    copy(source, **OPTIONS)
+
+
+def test_a_fix_of_a_cell_with_a_race_is_tried(gpu):
+    host, on_gpu = torch.ones(64, 64).pin_memory(), torch.ones(64, 64, device="cuda")
+    names = {"torch": torch, "host": host, "on_gpu": on_gpu}
+    race = "on_gpu.copy_(host, non_blocking=True)\nhost.fill_(2)\n"
+    attempt = tried(race + LOOP.replace("x * step", "on_gpu * step"), "host_sync", names)
+    assert attempt.helps, attempt
+
+
+def test_weak_mappings_the_environment_and_settings_of_attention_are_restored(gpu):
+    key = torch.nn.Identity()
+    uses = weakref.WeakKeyDictionary({key: 1})
+    names = {"torch": torch, "x": torch.ones(64, device="cuda"), "uses": uses, "key": key, "os": os}
+    code = """
+uses[key] += 1
+os.environ["CUDALENS_TRY"] = "set"
+torch.backends.cuda.enable_flash_sdp(False)
+torch.autograd.set_detect_anomaly(True)
+"""
+    assert tried(code + LOOP, "host_sync", names).helps
+    assert dict(uses) == {key: 1}
+    assert "CUDALENS_TRY" not in os.environ
+    assert torch.backends.cuda.flash_sdp_enabled()
+    assert not torch.is_anomaly_enabled()

@@ -657,6 +657,37 @@ z = torch.zeros((4)).cuda() + torch.arange(  # a range
     4, dtype=torch.float32,
 ).to("cuda")
 """),
+    "row_after_the_loop": Cell("""
+for row in x:
+    row.mul_(0.5)
+last = row.sum()
+"""),
+    "row_in_a_function": Cell("""
+for row in x:
+    row.mul_(0.5)
+y = last()
+""", "def last():\n    return row.sum()"),
+    "rows_of_a_function": Cell("y = halve(x)", """
+def halve(given):
+    for row in x:
+        row.mul_(0.5)
+    return row.sum()
+"""),
+    "index_after_the_loop": Cell("""
+products = []
+for k in range(len(a)):
+    products.append(a[k] @ a[k])
+n = k + 1
+""", "a = torch.randn(4, 8, 8, device='cuda')"),
+    "timed_function": Cell("""
+begun = time.perf_counter() > 0
+work()
+""", """
+def work():
+    for _ in range(3):
+        y = x @ w
+        torch.cuda.synchronize()
+"""),
     "same_function_name": Cell("y = x.mean()", "def mean():\n    for _ in range(3):\n        torch.cuda.empty_cache()"),
 }  # fmt: skip
 
@@ -780,6 +811,26 @@ WRITTEN = {
     "checkpoint_forms": ("needless_checkpointing", "(lambda a, scale=1: a * scale)(y, scale=3)"),
     "two_waits": ("host_sync", "    pass"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("row_after_the_loop", "graphable"),
+        ("row_in_a_function", "graphable"),
+        ("rows_of_a_function", "graphable"),
+        ("index_after_the_loop", "small_grids"),
+        ("timed_function", "host_sync"),
+    ],
+)
+def test_no_fix_is_written(name, rule):
+    code = CELLS[name].code.strip("\n")
+    with cudalens.virtual.device("h100"):
+        names = prepared(CELLS[name].before)
+        exec(compile(code, "<cell>", "exec"), names)
+        program = program_of("cell", code, names)
+        fixes = [fix for fix in fixes_for(program, rule) if not any("=" in line for line in fix.setup)]
+        assert not [program.with_fix(fix).diff(program) for fix in fixes]
 
 
 @pytest.mark.parametrize("name", WRITTEN)

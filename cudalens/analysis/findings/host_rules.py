@@ -401,7 +401,7 @@ def _compiled(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
 
 
 def _is_paused(arrays: TraceArrays) -> Bools:
-    """Which gaps of other host work lie in operators that usually take less than a tenth of it."""
+    """Which gaps of other host work lie mostly in one call of an operator that usually takes less than a tenth of it."""
     running, gaps = arrays.long_calls.running, arrays.idle.host_work
     ops = np.flatnonzero(arrays.is_in("cpu_op"))
     codes = arrays.events["name"].array.codes
@@ -409,6 +409,7 @@ def _is_paused(arrays: TraceArrays) -> Bools:
     medians = pd.Series(arrays.dur[ops]).groupby(codes[ops]).median()
     usual[medians.index.to_numpy()] = medians.to_numpy()
     is_op = arrays.is_in("cpu_op")[running] & (running >= 0) & ~arrays.is_first_call & (gaps.length >= LONG_NS)
+    is_op &= arrays.dur[running] >= gaps.length / 2  # else the gap is of many operators
     found: Bools = is_op & (usual[codes[running]] < _USUAL_SHARE * gaps.length)
     if len(np.unique(codes[running[found]])) < _MIN_PAUSES:
         return np.zeros(len(found), bool)

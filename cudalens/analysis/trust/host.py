@@ -39,6 +39,7 @@ _REASONS: Final = (
     r"(?i)insufficient|privilege|permission",
     r"might have not been started correctly|[Uu]nable to (?:initialize|start).*CUDA",
     r"No CUDA events|CUDA events.*(?:not|might)|CUDA profiling",
+    r"incomplete CUPTI events dropped",
 )
 _OTHER_TOOL: Final = (
     "Another tool (nsys, ncu, a second profiler, DCGM) may use CUPTI, or device activities were off; end it and "

@@ -91,6 +91,18 @@ def test_operators_that_suddenly_take_ten_times_as_long_are_pauses_of_the_host()
     assert "host_work" not in found
 
 
+def test_a_gap_of_many_short_operators_is_no_pause_of_one_of_them():
+    world, names = World(), ["aten::mm", "aten::add", "aten::mul", "aten::relu"]
+    for k in range(200):
+        world.op(names[k % 4], 20 * US).device("k", 2 * US)
+        if k in (50, 91, 132, 173):
+            for _ in range(11):
+                world.op(names[k % 4], 190 * US).sleep(200 * US)
+    found = by_rule(world)
+    assert "host_pauses" not in found
+    assert found["host_work"].gain_ns == pytest.approx(4 * 11 * 200 * US, rel=0.1)
+
+
 def test_a_step_is_not_what_the_host_did():
     world = World()
     for k in range(6):

@@ -103,6 +103,23 @@ def test_a_gap_of_many_short_operators_is_no_pause_of_one_of_them():
     assert found["host_work"].gain_ns == pytest.approx(4 * 11 * 200 * US, rel=0.1)
 
 
+def test_an_operator_that_calls_many_others_is_to_be_made_of_fewer():
+    world = World()
+    for _ in range(4):
+        world.kernels(50, 2 * US)
+        for _ in range(3):
+            world.op("aten::narrow", 2 * US).sleep(3 * US)
+
+        def pieces(w):
+            for _ in range(28):
+                w.op("aten::narrow", 780 * US).sleep(790 * US)
+
+        world.within("aten::split_with_sizes", pieces, "cpu_op").device("cat", 10 * US)
+    found = by_rule(world)["host_work"]
+    assert "longest in aten::split_with_sizes" in found.what
+    assert "fewer and larger" in found.advice
+
+
 def test_a_step_is_not_what_the_host_did():
     world = World()
     for k in range(6):

@@ -257,6 +257,12 @@ def test_an_export_without_gpu_work_names_the_reason_that_nsys_gives(tmp_path, f
     assert findings(trace) == []
 
 
+def test_incomplete_events_are_completed_by_a_wait_before_the_recording_ends(tmp_path):
+    found = messages("Number of incomplete CUPTI events dropped: 2.", severity=1)
+    line = verdict.verdict(cudalens.load(nsys_file(tmp_path, DIAGNOSTIC_EVENT=found, **NO_GPU)))
+    assert "cudaDeviceSynchronize" in line
+
+
 def test_an_export_without_gpu_work_is_not_clean_without_a_reason_either(tmp_path):
     trace = cudalens.load(nsys_file(tmp_path, **NO_GPU))
     assert trace.info.trust.verdict == "partial"

@@ -401,7 +401,7 @@ def _compiled(arrays: TraceArrays, gaps: Gaps, running: Ints) -> Finding:
 
 
 def _is_paused(arrays: TraceArrays) -> Bools:
-    """Which gaps of other host work lie in operators that usually take less than a tenth of it."""
+    """Which gaps of other host work are mostly one call of an operator that usually takes less than a tenth of it."""
     running, gaps = arrays.long_calls.running, arrays.idle.host_work
     ops = np.flatnonzero(arrays.is_in("cpu_op"))
     codes = arrays.events["name"].array.codes
@@ -409,6 +409,7 @@ def _is_paused(arrays: TraceArrays) -> Bools:
     medians = pd.Series(arrays.dur[ops]).groupby(codes[ops]).median()
     usual[medians.index.to_numpy()] = medians.to_numpy()
     is_op = arrays.is_in("cpu_op")[running] & (running >= 0) & ~arrays.is_first_call & (gaps.length >= LONG_NS)
+    is_op &= arrays.dur[running] >= gaps.length / 2  # else the gap is of many operators
     found: Bools = is_op & (usual[codes[running]] < _USUAL_SHARE * gaps.length)
     if len(np.unique(codes[running[found]])) < _MIN_PAUSES:
         return np.zeros(len(found), bool)
@@ -490,6 +491,10 @@ def _host_work_advice(arrays: TraceArrays, gaps: Gaps, running: Ints, *, is_earl
         return "record what the host does: activities=[CPU, CUDA] of torch.profiler, or nsys --python-sampling=true"
     if len(arrays.captures.start) == 0 and (advice := _advice_in_python(arrays, gaps, running)):
         return advice
+    at = int(np.argmax(gaps.length))
+    row = _covering(arrays, int(running[at]), int(gaps.length[at]))
+    if row not in (-1, running[at]) and arrays.is_in("cpu_op")[row]:
+        return f"it is in operators that {arrays.name_of(row)} calls: fewer and larger ones, or torch.compile"
     advice = "move that work (logging, metrics, Python loops over elements) out of the loop, or to another thread"
     if has_ops and not arrays.has_python:  # a program with torch, which has such lines
         advice += "; for its lines, profile with %%cudaprofile --stacks"

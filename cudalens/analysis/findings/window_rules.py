@@ -106,11 +106,11 @@ def idle_ends(arrays: TraceArrays) -> Iterator[Finding]:
         return
     where, at = ("before its first", 0) if before >= after else ("after its last", int(np.argmax(arrays.work.end)))
     part = is_before if before >= after else ~is_before
-    row = _main_host_row(arrays, Intervals(outside.start[part], outside.end[part]))
+    row, took_ns = _main_host_row(arrays, Intervals(outside.start[part], outside.end[part]))
     if row < 0 and arrays.is_file:
         return
     name = "" if row < 0 else f"; the host was longest in {arrays.name_of(row)}"
-    took = "" if row < 0 else f" ({units.duration(int(arrays.self_dur[row]))})"
+    took = "" if row < 0 else f" ({units.duration(took_ns)})"
     what = f"the GPU had no work for {units.duration(gain)} {where} work{name}{took}."
     if row >= 0 and before >= after and _is_first_call(arrays, row):
         advice = (
@@ -246,16 +246,26 @@ def _advice_for(arrays: TraceArrays, cause: str) -> str:
     return "record with --stacks (with_stack=True): the host's lines in each gap"
 
 
-def _main_host_row(arrays: TraceArrays, times: Intervals) -> int:
-    """The host event with the longest self time of those that begin within `times`, -1 for none of a tenth of it."""
+def _main_host_row(arrays: TraceArrays, times: Intervals) -> tuple[int, int]:
+    """The host event that explains most of `times`, and its time, ns; -1 and 0 for none of a tenth of them.
+
+    Of those that begin within `times`, it is the innermost one that covers half of them, be it by many short calls
+    within it; without one, that with the longest self time.
+    """
     at = np.searchsorted(times.start, arrays.ts, "right") - 1
     inside = (at >= 0) & (arrays.ts < times.end[np.maximum(at, 0)]) & (arrays.thread >= 0)
     inside &= ~arrays.is_in("Trace", "overhead") & ~arrays.is_named(f"^{STEP_PREFIX}|{WAITING}")
     rows = np.flatnonzero(inside)
     if not len(rows):
-        return -1
+        return -1, 0
+    covered = np.minimum(arrays.end[rows], times.end[at[rows]]) - arrays.ts[rows]
+    most = covered >= length(times) / 2
+    if most.any():
+        inner = int(np.argmin(np.where(most, covered, np.iinfo(np.int64).max)))
+        return int(rows[inner]), int(covered[inner])
     row = int(rows[np.argmax(arrays.self_dur[rows])])
-    return row if arrays.self_dur[row] >= length(times) / 10 else -1
+    own = int(arrays.self_dur[row])
+    return (row, own) if own >= length(times) / 10 else (-1, 0)
 
 
 #: A call of the runtime before the first work that takes this long creates the context.

@@ -32,6 +32,9 @@ _GPU_RECORDERS: Final = {
 }
 _TORCH: Final = "file:kineto"
 
+#: nsys dropped the rows of work whose times it had not read when the recording ended.
+_INCOMPLETE: Final = r"incomplete CUPTI events dropped"
+
 #: Messages of nsys that give a reason for missing GPU work, the most telling first.
 _REASONS: Final = (
     r"CUPTI_ERROR|CUPTI error",
@@ -39,6 +42,7 @@ _REASONS: Final = (
     r"(?i)insufficient|privilege|permission",
     r"might have not been started correctly|[Uu]nable to (?:initialize|start).*CUDA",
     r"No CUDA events|CUDA events.*(?:not|might)|CUDA profiling",
+    _INCOMPLETE,
 )
 _OTHER_TOOL: Final = (
     "Another tool (nsys, ncu, a second profiler, DCGM) may use CUPTI, or device activities were off; end it and "
@@ -47,6 +51,9 @@ _OTHER_TOOL: Final = (
 _NOT_STARTED: Final = (
     "Start the profiler before the program uses the GPU, profile all of its processes, and end the recording after "
     "torch.cuda.synchronize()."
+)
+_NOT_COMPLETE: Final = (
+    "End the recording after cudaDeviceSynchronize() and a second of rest, and update nsys and the driver."
 )
 
 
@@ -77,16 +84,17 @@ def missing_work(trace: Trace) -> MissingWork | None:
     """What `trace` lacks of the work that it was recorded for; None if it has device work, or is a run of the CPU."""
     arrays = TrustArrays(trace)
     reason, source = _reason(trace), trace.info.source
+    other_tool, not_started = (_NOT_COMPLETE,) * 2 if re.search(_INCOMPLETE, reason) else (_OTHER_TOOL, _NOT_STARTED)
     if len(arrays.work.rows) or (not len(arrays) and source not in _GPU_RECORDERS):
         return None
     if len(arrays.launches):
         what = f"{plural(len(arrays.launches), 'launch')}, and no device work was recorded"
-        return MissingWork(what, reason, _OTHER_TOOL, arrays.launches)
+        return MissingWork(what, reason, other_tool, arrays.launches)
     none = np.empty(0, np.int64)
     if source in _GPU_RECORDERS:
-        return MissingWork(f"{_GPU_RECORDERS[source]} recorded no GPU work", reason, _NOT_STARTED, none)
+        return MissingWork(f"{_GPU_RECORDERS[source]} recorded no GPU work", reason, not_started, none)
     if source == _TORCH and not arrays.is_in("cpu_op", "python_function").any():
-        return MissingWork("neither an operator nor GPU work was recorded", reason, _NOT_STARTED, none)
+        return MissingWork("neither an operator nor GPU work was recorded", reason, not_started, none)
     return None
 
 

@@ -248,6 +248,18 @@ def test_a_long_event_before_the_first_work_of_a_profiled_block_is_named():
     assert "longest in load (300 ms)" in found["idle_ends"].what
 
 
+def test_a_function_whose_many_short_calls_fill_the_time_before_the_first_work_is_named():
+    """A video of which 24 frames are decoded at once and resized one by one: resizing is most of the time."""
+
+    def frames(w):
+        for _ in range(24):
+            w.within("resize", lambda w: w.sleep(7 * MS), "python_function")
+
+    world = World().within("decode", lambda w: w.sleep(30 * MS), "python_function")
+    found = by_rule(world.within("preprocess", frames, "python_function").kernels(50, 100 * US))
+    assert "longest in preprocess (168 ms)" in found["idle_ends"].what
+
+
 @pytest.mark.parametrize("name", ["load", "cudaFree"])
 def test_what_a_file_has_before_its_first_work_is_outside_of_its_window(name):
     world = World().within(name, lambda w: w.sleep(300 * MS)).kernels(50, 100 * US)

@@ -91,6 +91,35 @@ def test_operators_that_suddenly_take_ten_times_as_long_are_pauses_of_the_host()
     assert "host_work" not in found
 
 
+def test_a_gap_of_many_short_operators_is_no_pause_of_one_of_them():
+    world, names = World(), ["aten::mm", "aten::add", "aten::mul", "aten::relu"]
+    for k in range(200):
+        world.op(names[k % 4], 20 * US).device("k", 2 * US)
+        if k in (50, 91, 132, 173):
+            for _ in range(11):
+                world.op(names[k % 4], 190 * US).sleep(200 * US)
+    found = by_rule(world)
+    assert "host_pauses" not in found
+    assert found["host_work"].gain_ns == pytest.approx(4 * 11 * 200 * US, rel=0.1)
+
+
+def test_an_operator_that_calls_many_others_is_to_be_made_of_fewer():
+    world = World()
+    for _ in range(4):
+        world.kernels(50, 2 * US)
+        for _ in range(3):
+            world.op("aten::narrow", 2 * US).sleep(3 * US)
+
+        def pieces(w):
+            for _ in range(28):
+                w.op("aten::narrow", 780 * US).sleep(790 * US)
+
+        world.within("aten::split_with_sizes", pieces, "cpu_op").device("cat", 10 * US)
+    found = by_rule(world)["host_work"]
+    assert "longest in aten::split_with_sizes" in found.what
+    assert "fewer and larger" in found.advice
+
+
 def test_a_step_is_not_what_the_host_did():
     world = World()
     for k in range(6):

@@ -245,6 +245,7 @@ NO_GPU = {
         (messages("CUDA profiling might have not been started correctly."), "might have not been started correctly"),
         (messages("Unable to start: CUPTI_ERROR_INVALID_DEVICE", "CUDA profiling"), "CUPTI_ERROR_INVALID_DEVICE"),
         (messages("No CUDA events collected. Does the process use CUDA?", severity=1), "No CUDA events collected"),
+        (messages("Number of incomplete CUPTI events dropped: 2.", severity=1), "incomplete CUPTI events dropped: 2"),
     ],
 )
 def test_an_export_without_gpu_work_names_the_reason_that_nsys_gives(tmp_path, found, reason):
@@ -254,6 +255,12 @@ def test_an_export_without_gpu_work_names_the_reason_that_nsys_gives(tmp_path, f
     assert reason in line
     assert ".;" not in line
     assert findings(trace) == []
+
+
+def test_incomplete_events_are_completed_by_a_wait_before_the_recording_ends(tmp_path):
+    found = messages("Number of incomplete CUPTI events dropped: 2.", severity=1)
+    line = verdict.verdict(cudalens.load(nsys_file(tmp_path, DIAGNOSTIC_EVENT=found, **NO_GPU)))
+    assert "cudaDeviceSynchronize" in line
 
 
 def test_an_export_without_gpu_work_is_not_clean_without_a_reason_either(tmp_path):

@@ -102,6 +102,13 @@ def count_kernel(index, counts, n, block: tl.constexpr):
 
 
 @triton.jit
+def exchange_kernel(stored, values, n: tl.constexpr):
+    offsets = tl.arange(0, n)
+    before = tl.atomic_xchg(stored + offsets, tl.load(values + offsets))
+    tl.store(values + offsets, before)
+
+
+@triton.jit
 def dropout_kernel(x, out, n, p, seed, block: tl.constexpr):
     offsets = tl.program_id(0) * block + tl.arange(0, block)
     keep = tl.rand(seed, offsets) > p
@@ -137,6 +144,13 @@ def test_an_autotuned_kernel_takes_its_first_configuration(h100, n):
     torch.testing.assert_close(product(a, b), a @ b)
     assert not product_kernel.cache
     assert product_kernel.best_config.kwargs["rows"] == 16
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32])
+def test_an_atomic_exchange_returns_the_old_values(h100, dtype):
+    stored, values = torch.arange(4, device="cuda").to(dtype), torch.tensor([-5, 6, -7, 8], device="cuda").to(dtype)
+    exchange_kernel[(1,)](stored, values, n=4)
+    assert (stored.tolist(), values.tolist()) == ([-5, 6, -7, 8], [0, 1, 2, 3])
 
 
 def test_atomics_random_numbers_and_functions_of_libdevice(h100):

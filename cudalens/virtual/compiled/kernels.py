@@ -86,12 +86,15 @@ class DeviceKernel:
         launch_kernel(self._gpus, self, self._named(args) | kwargs)
 
     def _named(self, args: tuple[Any, ...]) -> dict[str, Any]:
-        """The arguments by name; generated code passes those that are not constants of the configuration."""
+        """The arguments by name.
+
+        Generated code leaves out the constants that the kernel declares. It passes the others (None as -1, numbers that
+        are 1), which a compiled kernel ignores.
+        """
         constants = {**self._constants, **self._config.kwargs}
-        extra = list(self._meta.get("extra_launcher_args", ()))
-        names = [name for name in self._parameters if name not in constants] + extra
-        if len(args) != len(names):  # constants that the caller passes too
-            names = [name for name in self._parameters if name not in self._config.kwargs] + extra
+        declared = {self._parameters[position] for position in self._tuner.fn.constexprs}
+        names = [name for name in self._parameters if name not in declared or name not in constants]
+        names += self._meta.get("extra_launcher_args", ())
         return dict(zip(names, args, strict=True))
 
     def writes(self, name: str) -> bool:
@@ -105,13 +108,14 @@ class DeviceKernel:
             VirtualDeviceError: The interpreter cannot run it.
         """
         blocks = self._interpreted_blocks(named)
-        values = {name: host_value(named[name]) for name in self._parameters if name in named}
+        passed = [name for name in self._parameters if name in named and name not in self._constants]
+        values = {name: host_value(named[name]) for name in passed}
         constants = {**self._constants, **self._config.kwargs, **blocks}
         for name in self._parameters:
             if name not in values:
                 values[name] = constants.get(name)
         grid = self._grid({**self._config.kwargs, **blocks}, named)
-        signature = {name: kind for name, kind in self._signature.items() if name in named}
+        signature = {name: kind for name, kind in self._signature.items() if name in passed}
         try:
             with hidden_work(self._gpus):
                 is_of_program = self._meta.get("grid_type") not in _FREE_GRIDS

@@ -23,12 +23,18 @@ _functions: Final[WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()
 _ACCESSES: Final = {"load": (0, 1, 2), "store": (0, 2, 1), "atomic_rmw": (1, 3, 2), "atomic_cas": (0, None, 2)}
 
 
+class DeviceAssertionError(Exception):
+    """A ``tl.device_assert`` of a kernel does not hold."""
+
+
 def run_kernel(
     function: Any,
     grid: tuple[int, int, int],
     args: Mapping[str, Any],
     signature: Mapping[str, str],
     memory: Sequence[tuple[int, int]] | None = None,
+    *,
+    asserts: bool = False,
 ) -> None:
     """Run a kernel for each program of a grid.
 
@@ -42,14 +48,16 @@ def run_kernel(
         args: By name: the host address of a pointer argument, a number, or the value of a constant.
         signature: Triton's type of each argument; other arguments are constants.
         memory: The host addresses and sizes of the memory that the kernel may access; None to check nothing.
+        asserts: Whether to evaluate ``tl.device_assert``, as kernels do that are compiled with ``debug=True``.
 
     Raises:
         IndexError: The kernel accesses other memory.
+        DeviceAssertionError: An assertion of the kernel does not hold.
     """
     from triton.runtime import interpreter
 
     values = {name: _argument(value, signature.get(name)) for name, value in args.items()}
-    with _lock, _interpreting(interpreter), _checking(interpreter, memory), np.errstate(all="ignore"):
+    with _lock, _interpreting(interpreter, asserts), _checking(interpreter, memory), np.errstate(all="ignore"):
         rewritten = _rewritten(interpreter, function)
         builder: Any = interpreter.interpreter_builder
         builder.set_grid_dim(*grid)
@@ -129,8 +137,13 @@ class _CheckedMemory:
             raise IndexError(f"{name} of an address outside of the memory of its tensors")
 
 
+def _assert(self: Any, condition: Any, message: str) -> None:
+    if not condition.data.all():
+        raise DeviceAssertionError(message)
+
+
 @contextmanager
-def _interpreting(interpreter: Any) -> Iterator[None]:
+def _interpreting(interpreter: Any, asserts: bool) -> Iterator[None]:
     """Replace Triton's language by the interpreter's, and calls of other kernels by interpreted calls."""
     import triton.language as tl
     from triton.language.extra import libdevice as empty_functions
@@ -143,6 +156,10 @@ def _interpreting(interpreter: Any) -> Iterator[None]:
         for module in (tl, tl.core):
             scope.set_attr(module, "reduce", _reduce)
             scope.set_attr(module, "associative_scan", _scan)
+        # Inductor, too, compiles without Triton's additional assertions of overflows.
+        options = interpreter.InterpreterOptions(debug=asserts, sanitize_overflow=False)
+        scope.set_attr(interpreter.interpreter_builder, "options", options)
+        scope.set_attr(interpreter.InterpreterBuilder, "create_assert", _assert)
         for name, function in interpreter_ops.builder_methods().items():
             scope.set_attr(interpreter.InterpreterBuilder, name, function)
         scope.set_attr(interpreter.FunctionRewriter, "ast_transformer", kernel_source.transformer())

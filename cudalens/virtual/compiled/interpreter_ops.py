@@ -169,12 +169,16 @@ def _run_assembly(self: Any, text: str, constraints: str, values: Any, kinds: An
 
 def _atomic(original: Callable[..., Any]) -> Callable[..., Any]:
     def update(self: Any, operation: Any, pointer: Any, value: Any, mask: Any, sem: Any, scope: Any) -> Any:
-        """Add bfloat16 numbers one after the other: several may have one address."""
+        """Exchange floats by their bits; add bfloat16 numbers one after the other: several may have one address."""
         from triton._C.libtriton import ir
         from triton.runtime.interpreter import _interpreter as memory
 
         if not is_encoded(value.dtype):
             pointer, value, mask = (_contiguous(handle) for handle in (pointer, value, mask))
+            if operation == ir.ATOMIC_OP.XCHG and value.dtype.is_floating():
+                bits = _handle(value.data.view(f"i{value.data.itemsize}"), value.dtype)  # C++ exchanges integers only
+                before = original(self, operation, pointer, bits, mask, sem, scope)
+                return _handle(before.data.view(value.data.dtype), value.dtype)
             return original(self, operation, pointer, value, mask, sem, scope)
         if operation != ir.ATOMIC_OP.FADD:
             raise NotImplementedError(f"an atomic operation on {value.dtype.scalar} other than an addition")

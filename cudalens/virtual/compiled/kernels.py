@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from math import prod
 from types import ModuleType, SimpleNamespace
@@ -12,7 +13,7 @@ import torch
 
 from cudalens.device import gpu_trace
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.compiled.interpreter import run_kernel
+from cudalens.virtual.compiled.interpreter import DeviceAssertionError, run_kernel
 from cudalens.virtual.compiled.tracing import hidden_work
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.shapes.storage import forget
@@ -31,6 +32,7 @@ _INTERPRETER: Final = (
     "interpreter reports: {error}. Pass values=False to see the kernels without values, or run this function eagerly "
     "(torch.compiler.disable)."
 )
+_ASSERTED: Final = "device-side assert triggered in the kernel {name}, which torch.compile generated: {error}"
 
 #: Elements of an interpreted block: numpy's cost per call is small, and the arrays fit into the cache.
 _BLOCK_ELEMENTS: Final = 1 << 18
@@ -86,12 +88,16 @@ class DeviceKernel:
         launch_kernel(self._gpus, self, self._named(args) | kwargs)
 
     def _named(self, args: tuple[Any, ...]) -> dict[str, Any]:
-        """The arguments by name; generated code passes those that are not constants of the configuration."""
+        """The arguments by name.
+
+        Generated code leaves out the constants that the kernel declares. It passes the others (None as -1, numbers that
+        are 1), which a compiled kernel ignores.
+        """
         constants = {**self._constants, **self._config.kwargs}
-        extra = list(self._meta.get("extra_launcher_args", ()))
-        names = [name for name in self._parameters if name not in constants] + extra
-        if len(args) != len(names):  # constants that the caller passes too
-            names = [name for name in self._parameters if name not in self._config.kwargs] + extra
+        parameters = inspect.signature(self._tuner.fn.fn).parameters
+        declared = {name for name, parameter in parameters.items() if "constexpr" in str(parameter.annotation)}
+        names = [name for name in self._parameters if name not in declared or name not in constants]
+        names += self._meta.get("extra_launcher_args", ())
         return dict(zip(names, args, strict=True))
 
     def writes(self, name: str) -> bool:
@@ -102,20 +108,26 @@ class DeviceKernel:
         """Run the kernel on the memory of its arguments, in the interpreter.
 
         Raises:
+            RuntimeError: An assertion of the kernel does not hold; Inductor generates one for each index in a tensor.
             VirtualDeviceError: The interpreter cannot run it.
         """
         blocks = self._interpreted_blocks(named)
-        values = {name: host_value(named[name]) for name in self._parameters if name in named}
+        passed = [name for name in self._parameters if name in named and name not in self._constants]
+        values = {name: host_value(named[name]) for name in passed}
         constants = {**self._constants, **self._config.kwargs, **blocks}
         for name in self._parameters:
             if name not in values:
                 values[name] = constants.get(name)
         grid = self._grid({**self._config.kwargs, **blocks}, named)
-        signature = {name: kind for name, kind in self._signature.items() if name in named}
+        signature = {name: kind for name, kind in self._signature.items() if name in passed}
         try:
             with hidden_work(self._gpus):
                 is_of_program = self._meta.get("grid_type") not in _FREE_GRIDS
-                run_kernel(self._tuner.fn, grid, values, signature, memory_of(named) if is_of_program else None)
+                memory = memory_of(named) if is_of_program else None
+                asserts = bool(self._meta.get("assert_indirect_indexing", True))
+                run_kernel(self._tuner.fn, grid, values, signature, memory, asserts=asserts)
+        except DeviceAssertionError as error:
+            raise RuntimeError(_ASSERTED.format(name=self.name, error=error)) from error
         except Exception as error:
             raise VirtualDeviceError(_INTERPRETER.format(name=self.name, error=error)) from error
 

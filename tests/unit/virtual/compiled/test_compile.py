@@ -448,3 +448,25 @@ def test_the_place_of_the_largest_number_is_the_first_nan(h100):
     reductions = torch.compile(lambda x: (x.argmax(1), x.argmin(1), *x.max(1), *x.min(0)))
     for result, expected in zip(reductions(x.cuda()), (x.argmax(1), x.argmin(1), *x.max(1), *x.min(0)), strict=True):
         torch.testing.assert_close(result.cpu(), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("index", [4, -5])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, index: x[index] + 1,
+        lambda x, index: x.gather(0, index),
+        lambda x, index: torch.nn.functional.embedding(index, x.view(4, 1)),
+        lambda x, index: torch.zeros_like(x).index_put((index,), x[:1]),
+        lambda x, index: torch.zeros_like(x).index_put((index,), x[:1], accumulate=True),
+        lambda x, index: torch.zeros_like(x).scatter(0, index, x[:1]),
+    ],
+)
+def test_an_index_outside_of_a_tensor_is_an_error(h100, function, index):
+    """The kernel would read or write other memory of the process."""
+    compiled = torch.compile(function)
+    x = torch.arange(4.0, device="cuda")
+    with pytest.raises(RuntimeError, match=r"device-side assert triggered in the kernel triton_.*index out of bounds"):
+        compiled(x, torch.tensor([index], device="cuda"))
+    inside = torch.tensor([3], device="cuda")
+    assert torch.equal(compiled(x, inside), function(x, inside))

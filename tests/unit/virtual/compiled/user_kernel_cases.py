@@ -102,6 +102,30 @@ def count_kernel(index, counts, n, block: tl.constexpr):
 
 
 @triton.jit
+def optional_kernel(x, bias, scale, stride, out, kind: tl.constexpr, n: tl.constexpr):
+    values = tl.load(x + tl.arange(0, n) * stride) * scale
+    if bias is not None:
+        values += tl.load(bias + tl.arange(0, n))
+    if kind == "negative":
+        values = -values
+    tl.store(out + tl.arange(0, n), values)
+
+
+@triton.jit
+def increment_kernel(x, step, bias):
+    tl.store(x, tl.load(x) + step)
+    if bias is None:
+        tl.store(x + 1, 7.0)
+
+
+@triton.jit
+def exchange_kernel(stored, values, n: tl.constexpr):
+    offsets = tl.arange(0, n)
+    before = tl.atomic_xchg(stored + offsets, tl.load(values + offsets))
+    tl.store(values + offsets, before)
+
+
+@triton.jit
 def dropout_kernel(x, out, n, p, seed, block: tl.constexpr):
     offsets = tl.program_id(0) * block + tl.arange(0, block)
     keep = tl.rand(seed, offsets) > p
@@ -137,6 +161,37 @@ def test_an_autotuned_kernel_takes_its_first_configuration(h100, n):
     torch.testing.assert_close(product(a, b), a @ b)
     assert not product_kernel.cache
     assert product_kernel.best_config.kwargs["rows"] == 16
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_compiled_launches_with_constants_that_are_passed_and_left_out(h100, stride, has_bias):
+    x, bias = torch.arange(8.0, device="cuda"), torch.full((4,), 100.0, device="cuda") if has_bias else None
+
+    def run(x, bias):
+        out = torch.empty_like(x[:4])
+        optional_kernel[(1,)](x, bias, 0.5, stride, out, kind="negative", n=4)
+        return out
+
+    expected = -(x[: 4 * stride : stride] * 0.5 + (100 if has_bias else 0))
+    assert torch.equal(run(x, bias), expected)
+    assert torch.equal(torch.compile(run, fullgraph=True)(x, bias), expected)
+
+
+def test_a_compiled_launch_without_declared_constants_has_none(h100):
+    @torch.compile(fullgraph=True)
+    def run(x):
+        increment_kernel[(1,)](x, 1, None)
+        return x
+
+    assert run(torch.zeros(2, device="cuda")).tolist() == [1, 7]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32])
+def test_an_atomic_exchange_returns_the_old_values(h100, dtype):
+    stored, values = torch.arange(4, device="cuda").to(dtype), torch.tensor([-5, 6, -7, 8], device="cuda").to(dtype)
+    exchange_kernel[(1,)](stored, values, n=4)
+    assert (stored.tolist(), values.tolist()) == ([-5, 6, -7, 8], [0, 1, 2, 3])
 
 
 def test_atomics_random_numbers_and_functions_of_libdevice(h100):

@@ -432,10 +432,12 @@ def the_handler_of_a_signal(wrap: Wrap) -> Any:
 @_called_again("threading.active_count()")
 def the_number_of_python_threads(wrap: Wrap) -> Any:
     end = threading.Event()
+    thread = threading.Thread(target=end.wait)
     try:
-        return calls(wrap(lambda x: x * threading.active_count()), lambda: threading.Thread(target=end.wait).start())
+        return calls(wrap(lambda x: x * threading.active_count()), thread.start)
     finally:
         end.set()
+        thread.join()
 
 
 @_called_again("threading.current_thread()")

@@ -130,6 +130,7 @@ _SETTINGS: Final[dict[str, Callable[[], Any]]] = {
     "default device": _default_device,
     "autocast of the CPU": partial(torch.is_autocast_enabled, "cpu"),
     "dtype of autocast": partial(torch.get_autocast_dtype, "cuda"),
+    "dtype of autocast of the CPU": partial(torch.get_autocast_dtype, "cpu"),
     "cache of autocast": torch.is_autocast_cache_enabled,
     "a region of autocast that keeps casts": keeps_casts,
     "fp32_precision of cuda.matmul": partial(_fp32_precision, "cuda", "matmul"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from types import CellType
 from typing import Any, Final
@@ -243,6 +243,22 @@ class Environment:
         return os.environ.get(key)
 
 
+class CallValue:
+    """What a getter returns, as text where it is not a number or text; a look-up error where it raises one."""
+
+    __slots__ = ("_arguments", "_function")
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self._function, self._arguments = function, arguments
+
+    def __getitem__(self, key: str) -> Any:
+        try:
+            value = self._function(*self._arguments)
+        except Exception as error:
+            raise LookupError(str(error)) from error
+        return value if type(value) in (bool, int, float, str, type(None)) else repr(value)
+
+
 class ContextValue:
     """The value of a ContextVar in the current context; None where it has none."""
 
@@ -330,5 +346,5 @@ class Written:
 
 #: Their look-ups may make a new object each time, which is compared by value.
 MAKERS: Final = (
-    CacheMisses, Contents, Elements, Environment, NumpyState, ScalerStages, ScriptItems, Version, Written
+    CacheMisses, CallValue, Contents, Elements, Environment, NumpyState, ScalerStages, ScriptItems, Version, Written
 )  # fmt: skip

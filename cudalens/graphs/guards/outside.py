@@ -32,6 +32,13 @@ from cudalens.device.stacks import Place, is_own, place_of
 from cudalens.graphs.guards.files import is_of_program, is_read
 from cudalens.graphs.guards.found import Read
 from cudalens.graphs.guards.lookups import ContextValue, Environment
+from cudalens.graphs.guards.torch_getters import (
+    FORMATS_TENSOR,
+    may_read,
+    read_of_builtin,
+    read_of_call,
+    read_printing,
+)
 from cudalens.graphs.liveness import storage_id
 from cudalens.graphs.reasons import Finding, Reason
 
@@ -43,8 +50,15 @@ _FUNCTIONS: Final[Mapping[str, frozenset[str] | None]] = {
     ),
     **dict.fromkeys(("io", "_io"), frozenset({"open", "open_code"})),  # the second from Python 3.12
     "_warnings": frozenset({"warn", "warn_explicit"}),
-    "sys": frozenset({"getrecursionlimit", "getrefcount", "getswitchinterval"}),
-    "gc": frozenset({"isenabled", "get_count", "get_objects", "get_stats", "get_threshold"}),
+    "sys": frozenset(
+        {"get_int_max_str_digits", "getallocatedblocks", "getrecursionlimit", "getrefcount", "getswitchinterval"}
+    ),
+    "gc": frozenset({"isenabled", "get_count", "get_debug", "get_objects", "get_stats", "get_threshold"}),
+    "decimal": frozenset({"getcontext"}),
+    "_locale": frozenset({"localeconv", "setlocale"}),
+    "_signal": frozenset({"getitimer", "getsignal"}),
+    "_thread": frozenset({"stack_size"}),
+    "resource": frozenset({"getrlimit", "getrusage"}),
     "_tracemalloc": None,
     "torch._C": frozenset({"get_num_threads", "get_num_interop_threads"}),
     "_posixsubprocess": None,
@@ -54,7 +68,7 @@ _FUNCTIONS: Final[Mapping[str, frozenset[str] | None]] = {
 }
 
 #: Modules of `_FUNCTIONS` that libraries call for limits, not for results, as `inspect.signature` does.
-_OF_PROGRAM: Final = frozenset({"_tracemalloc", "gc", "sys", "torch._C"})
+_OF_PROGRAM: Final = frozenset({"decimal", "_thread", "_tracemalloc", "gc", "sys", "torch._C"})
 
 #: Modules whose functions users know by another module.
 _SHOWN_MODULES: Final = {
@@ -63,6 +77,9 @@ _SHOWN_MODULES: Final = {
     "_warnings": "warnings",
     "_io": "io",
     "torch._C": "torch",
+    "_locale": "locale",
+    "_signal": "signal",
+    "_thread": "threading",
     "_tracemalloc": "tracemalloc",
 }
 
@@ -81,14 +98,16 @@ _PYTHON: Final[Mapping[CodeType, str]] = {
 _COUNTED: Final = (
     "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_stats",
     "memory_stats_as_nested_dict", "memory_snapshot", "memory_summary", "mem_get_info", "get_memory_info",
-    "host_memory_stats", "device_memory_used", "reset_peak_memory_stats", "reset_accumulated_memory_stats",
-    "memory_usage", "utilization", "temperature", "power_draw", "clock_rate",
+    "host_memory_stats", "host_memory_stats_as_nested_dict", "list_gpu_processes", "device_memory_used",
+    "reset_peak_memory_stats", "reset_accumulated_memory_stats", "memory_usage", "utilization", "temperature",
+    "power_draw", "clock_rate",
 )  # fmt: skip
 
 #: The same, where code of the program calls them.
 _PYTHON_OF_PROGRAM: Final[Mapping[CodeType, str]] = {
     threading.active_count.__code__: "threading.active_count()",
     threading.current_thread.__code__: "threading.current_thread()",
+    threading.main_thread.__code__: "threading.main_thread()",
     threading.enumerate.__code__: "threading.enumerate()",
     **{
         function.__code__: f"{module.__name__}.{name}()"
@@ -122,6 +141,9 @@ _STORAGE: Final[CodeType] = torch.Tensor.storage.__code__
 
 #: The class of autograd's engine.
 _ENGINE: Final[Any] = type(torch.autograd.Variable._execution_engine)
+
+#: The class of the owners of functions that pybind11 binds: they are not their modules.
+_PYBIND: Final[Any] = type(torch._C._autograd._profiler_enabled.__self__)  # type: ignore[attr-defined]
 
 #: Methods that read the state of a random generator, to restore it later.
 _READING: Final = frozenset({"get_state", "graphsafe_get_state", "clone_state"})
@@ -181,7 +203,7 @@ class CallWatch:
         functions: Functions of the user and of libraries whose code ran, without their closures.
         operators: Those among `functions` that an operator of a library ran.
         closures: Those among `functions` with variables from around them: what these were when a call began.
-        values: Environment variables and ContextVars that were used, with their values before the first use.
+        values: Environment variables, ContextVars and states of torch that were read, with their values before that.
         observers: Called with the events of frames of this code.
         host_reads: CPU tensors whose memory methods read, each with the method and the line.
         storage_reads: Storages of tensors on the device which the program's code asks for, each with the method and
@@ -245,12 +267,16 @@ class CallWatch:
         if frame.f_code.co_freevars and frame.f_code in self.functions:
             values, names = frame.f_locals, frame.f_code.co_freevars
             self.closures.add((frame.f_code, tuple([id(values[name]) if name in values else 0 for name in names])))
+        if may_read(frame.f_code):
+            self._note_getter(frame)
         name = frame.f_code.co_name
         is_own_read = name in _NUMBERS and frame.f_back is not None and is_own(frame.f_back.f_code.co_filename)
         if name in _GENERATOR_METHODS and not is_own_read:
             self._on_generator(frame.f_locals.get("self"), name, frame)
         elif frame.f_code is _STORAGE:
             self._note_storage(frame.f_locals["self"], "storage", frame)
+        elif frame.f_code is FORMATS_TENSOR:
+            self._note_value(read_printing())
         elif frame.f_code is _SHOWS_WARNING:
             self._note_at_caller("a warning", frame)
         elif frame.f_code is _IS_CAPTURING and frame.f_back is not None and _is_of_user(frame.f_back):
@@ -301,6 +327,8 @@ class CallWatch:
         kind: Any = type(owner)
         rule = _rule_of(kind)
         if rule is None:
+            if kind is _PYBIND and _is_of_user(frame):
+                self._note_getter_in_c(function)
             return
         if isinstance(owner, torch._C.Generator):
             if not is_own(frame.f_code.co_filename):  # the virtual device computes dropout again from a state
@@ -317,6 +345,8 @@ class CallWatch:
             return
         elif (what := rule(owner, function.__name__)) is not None:
             self._note(what, frame)
+        elif isinstance(owner, ModuleType) and _is_of_user(frame):
+            self._note_getter_in_c(function)
 
     def _on_tensor(self, tensor: torch.Tensor, method: str, frame: FrameType) -> None:
         """A method that reads the memory of a CPU tensor without an operator."""
@@ -356,6 +386,21 @@ class CallWatch:
         place = caller_of(frame)
         if place is not None and all(finding.what != what for finding in self.findings):
             self.findings.append(Finding(Reason.OUTSIDE_CALL, what, place))
+
+    def _note_getter(self, frame: FrameType) -> None:
+        """A getter of torch that code of the program calls."""
+        at = frame.f_back
+        while at is not None and at.f_code.co_filename in _BETWEEN:
+            at = at.f_back
+        if at is not None and _is_of_user(at) and frame.f_code not in _PYTHON_OF_PROGRAM:
+            read = read_of_call(frame)
+            if read is not None:
+                self._note_value(read)
+
+    def _note_getter_in_c(self, function: Any) -> None:
+        read = read_of_builtin(function)
+        if read is not None:
+            self._note_value(read)
 
     def _note_value(self, read: Read) -> None:
         if all(known.label != read.label for known in self.values):

@@ -70,7 +70,7 @@ _MODULE_TABLES: Final = {
 }  # fmt: skip
 
 #: Classes of torch whose attributes are compared, and those of them whose methods are not looked into.
-_READ_CLASSES: Final = (torch.nn.Module, torch.Tensor, torch.optim.Optimizer)
+_READ_CLASSES: Final = (torch.nn.Module, torch.Tensor, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)
 _COMPARED_CLASSES: Final = (torch.nn.Module, torch.Tensor)
 
 #: Packages besides the standard library whose objects hold what a program puts into them, under names of their own.

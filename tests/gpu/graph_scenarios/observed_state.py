@@ -6,10 +6,12 @@ import asyncio
 import builtins
 import configparser
 import dataclasses
+import decimal
 import functools
 import gc
 import inspect
 import logging
+import signal
 import string
 import sys
 import threading
@@ -311,6 +313,36 @@ def the_cache_of_parametrizations(wrap: Wrap) -> Any:
     return found
 
 
+@like_eager(Expected(reason="NEW_VALUE", words="torch.set_printoptions()"))
+def how_tensors_are_shown(wrap: Wrap) -> Any:
+    function = wrap(lambda x: (x * 2, repr(torch.tensor(1 / 3))))
+    try:
+        return calls(lambda x: function(x)[1], lambda: torch.set_printoptions(precision=7))
+    finally:
+        torch.set_printoptions(profile="default")
+
+
+@like_eager(Expected(reason="NEW_VALUE", words="torch.is_warn_always_enabled()"))
+def whether_warnings_are_repeated(wrap: Wrap) -> Any:
+    function = wrap(lambda x: (x * 2, torch.is_warn_always_enabled()))
+    try:
+        return calls(lambda x: function(x)[1], lambda: torch.set_warn_always(True))
+    finally:
+        torch.set_warn_always(False)
+
+
+@like_eager(Expected(reason="NEW_VALUE", words="_last_lr"))
+def the_rate_of_a_scheduler(wrap: Wrap) -> Any:
+    optimizer = torch.optim.SGD(nn.Linear(6, 6).cuda().parameters(), lr=0.5)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+
+    def advance() -> None:
+        optimizer.step()
+        scheduler.step()
+
+    return calls(wrap(lambda x: x * scheduler.get_last_lr()[0]), advance)
+
+
 def _called_again(what: str) -> Any:
     return like_eager(Expected(replays=False, reason="OUTSIDE_CALL", words=what))
 
@@ -379,13 +411,33 @@ def the_garbage_collector(wrap: Wrap) -> Any:
         (gc.enable if before else gc.disable)()
 
 
+@_called_again("decimal.getcontext()")
+def the_context_of_decimal(wrap: Wrap) -> Any:
+    with decimal.localcontext():
+        return calls(wrap(lambda x: x * decimal.getcontext().prec), lambda: setattr(decimal.getcontext(), "prec", 3))
+
+
+@_called_again("signal.getsignal()")
+def the_handler_of_a_signal(wrap: Wrap) -> Any:
+    before = signal.getsignal(signal.SIGUSR1)
+    try:
+        return calls(
+            wrap(lambda x: x * (2 if signal.getsignal(signal.SIGUSR1) is signal.SIG_IGN else 1)),
+            lambda: signal.signal(signal.SIGUSR1, signal.SIG_IGN),
+        )
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
 @_called_again("threading.active_count()")
 def the_number_of_python_threads(wrap: Wrap) -> Any:
     end = threading.Event()
+    thread = threading.Thread(target=end.wait)
     try:
-        return calls(wrap(lambda x: x * threading.active_count()), lambda: threading.Thread(target=end.wait).start())
+        return calls(wrap(lambda x: x * threading.active_count()), thread.start)
     finally:
         end.set()
+        thread.join()
 
 
 @_called_again("threading.current_thread()")

@@ -128,6 +128,7 @@ class Session:
         from torch._inductor.async_compile import AsyncCompile
         from torch._inductor.codecache import PyCodeCache
         from torch._inductor.codegen.triton import TritonKernel
+        from torch._inductor.fx_passes import fuse_attention
         from torch._inductor.graph import GraphLowering
 
         patches = self._patches
@@ -141,6 +142,9 @@ class Session:
         patches.set(AsyncCompile, "triton", self._make_kernel)
         for name in ("compile_fx_forward", "compile_fx_backward"):
             patches.set(compile_fx, name, self._in_scope(getattr(compile_fx, name)))
+        if hasattr(fuse_attention, "_get_sfdp_patterns"):
+            patterns = self._on_first_device(fuse_attention._get_sfdp_patterns)
+            patches.set(fuse_attention, "_get_sfdp_patterns", patterns)
         load: Any = vars(PyCodeCache)["load_by_key_path"].__func__
         patches.set(PyCodeCache, "load_by_key_path", classmethod(self._adapting(load)))
         describe: Any = TritonKernel.inductor_meta_per_kernel
@@ -199,6 +203,18 @@ class Session:
                     os.environ.pop(name, None)
                 else:
                     os.environ[name] = value
+
+    def _on_first_device(self, find_patterns: Callable[..., Any]) -> Callable[..., Any]:
+        """Name the device of the patterns that Inductor makes for a graph without tensors.
+
+        Inductor makes a tensor from a number on "cuda", for which torch's C++ asks the driver.
+        """
+
+        @functools.wraps(find_patterns)
+        def find_patterns_on_device(input_device: torch.device | None = None) -> Any:
+            return find_patterns(input_device or torch.device("cuda", 0))
+
+        return find_patterns_on_device
 
     def _in_scope(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Inductor compiles a backward pass when it first runs, with the modes of the program."""

@@ -470,3 +470,23 @@ def test_an_index_outside_of_a_tensor_is_an_error(h100, function, index):
         compiled(x, torch.tensor([index], device="cuda"))
     inside = torch.tensor([3], device="cuda")
     assert torch.equal(compiled(x, inside), function(x, inside))
+
+
+def test_optimizers_that_are_compiled_one_after_the_other_have_the_parameters_of_eager_code(h100):
+    def trained(kind, options, compile_step):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 3, device="cuda")
+        optimizer = kind(model.parameters(), **options)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+        step = torch.compile(optimizer.step) if compile_step else optimizer.step
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.ones(2, 4, device="cuda")).square().mean().backward()
+            step()
+            schedule.step()
+        return [parameter.detach() for parameter in model.parameters()]
+
+    for kind, options in ((torch.optim.Adagrad, {"lr": 0.1}), (torch.optim.AdamW, {"lr": 0.01, "fused": True})):
+        torch._dynamo.reset()
+        for result, expected in zip(trained(kind, options, True), trained(kind, options, False), strict=True):
+            torch.testing.assert_close(result, expected)

@@ -150,10 +150,23 @@ class Layers(Replacement):
         with _with_autograd():  # torch.matmul computes otherwise for operands that need gradients
             results = _computed(mode, value, weights, hidden, cells, *layout)
         out, state, *rest = (result.detach() for result in results)
-        num_rows = value.shape[0] if batch_sizes else value.shape[0] * value.shape[1]
-        num_kept = num_rows * len(weights) // weight_stride * hidden_size * _KEPT[mode] if train else 0
-        kept = torch.empty(num_kept * value.element_size(), dtype=torch.uint8)
+        num_kept = value.numel() // value.shape[-1] * len(weights) // weight_stride * hidden_size * _KEPT[mode]
+        kept = value.new_empty(num_kept * value.element_size() if train else 0, dtype=torch.uint8)
         return out, state, rest[0] if rest else value.new_empty(0), kept, value.new_empty(0)
+
+    def shape_of(self, *args: Any, **kwargs: Any) -> Any:
+        """Return results of these sizes; torch's shape function has no buffer for the backward pass."""
+        value, weights, stride, _, hidden, cells, mode, hidden_size, proj_size, _, batch_first, _, train = args[:13]
+        bidirectional, batch_sizes = args[13:15]
+        width = (proj_size or hidden_size) * (2 if bidirectional else 1)
+        steps = (value.shape[1], value.shape[0]) if batch_first else value.shape[:-1]
+        out = value.new_empty((*steps, width))
+        if batch_first and not batch_sizes:
+            out = out.transpose(0, 1)
+        num_kept = value.numel() // value.shape[-1] * len(weights) // stride * hidden_size * _KEPT[mode]
+        kept = value.new_empty(num_kept * value.element_size() if train else 0, dtype=torch.uint8)
+        last = value.new_empty(0) if cells is None else cells.new_empty(cells.shape)
+        return out, hidden.new_empty(hidden.shape), last, kept, value.new_empty(0)
 
 
 class LayersBackward(Replacement):
@@ -210,6 +223,15 @@ class LayersBackward(Replacement):
             whole[2] if output_mask[2] and cells is not None else None,
             whole[1 + len(states) :] if output_mask[3] else [],
         )
+
+    def shape_of(self, *args: Any, **kwargs: Any) -> Any:
+        """Return gradients of these sizes; torch has no shape function."""
+        value, weights, _, _, hidden, cells, *_, output_mask = args
+        if not args[16]:
+            raise RuntimeError(_NOT_TRAINING)
+        wanted = zip((value, hidden, cells), output_mask[:3], strict=True)
+        made = [torch.empty_like(each) if is_wanted and each is not None else None for each, is_wanted in wanted]
+        return (*made, [torch.empty_like(weight) for weight in weights] if output_mask[3] else [])
 
 
 def _computed(

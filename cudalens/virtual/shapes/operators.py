@@ -29,8 +29,6 @@ _ON_ZEROS: Final = frozenset(
     {
         "mkldnn_rnn_layer",
         "mkldnn_rnn_layer_backward",
-        "_cudnn_rnn",
-        "_cudnn_rnn_backward",
         "_embedding_bag",
         "_embedding_bag_forward_only",
     }
@@ -167,7 +165,8 @@ def _inferred(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors:
     format_result = choose_format(overload, args)
 
     def on_shapes(*given: Any, **named: Any) -> Any:
-        out = _out_arguments(overload, named, overload(*given, **named))
+        shape_function = overload if overload is func else func.shape_of
+        out = _out_arguments(overload, named, shape_function(*given, **named))
         if overload is not func:  # a replacement
             out = func.lay_out(out)
         return out if format_result is None else format_result(out, args)

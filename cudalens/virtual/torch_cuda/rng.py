@@ -147,6 +147,10 @@ class Replacement:
     def __repr__(self) -> str:
         return repr(self._func)
 
+    def shape_of(self, *args: Any, **kwargs: Any) -> Any:
+        """Return results on the meta device for arguments there: those of the operator's own shape function."""
+        return self.overload(*args, **kwargs)
+
     def lay_out(self, out: Any) -> Any:
         """Return a result of the operator, or of its shape function, in the layout of CUDA."""
         return out

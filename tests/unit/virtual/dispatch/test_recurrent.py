@@ -147,13 +147,29 @@ def test_backward_in_evaluation_raises_the_error_of_a_gpu():
             layer(x)[0].sum().backward()
 
 
-def test_without_values_the_sizes_are_those_of_a_step():
-    with cudalens.virtual.device("h100", values=False):
-        layer, x = nn.GRU(8, 16, batch_first=True).cuda(), torch.randn(3, 2, 8, device="cuda", requires_grad=True)
-        out, state = layer(x)
+def shapes(make, values):
+    """Sizes and strides of the results and gradients of a step, and the memory at its peak."""
+    with cudalens.virtual.device("h100", values=values):
+        layer = make().cuda()
+        x = torch.randn(4, 3, 5, device="cuda", dtype=next(layer.parameters()).dtype, requires_grad=True)
+        out, last = layer(x)
         out.sum().backward()
-        assert (out.shape, state.shape, x.grad.shape) == ((3, 2, 16), (1, 3, 16), x.shape)
-        assert [p.grad.shape for p in layer.parameters()] == [p.shape for p in layer.parameters()]
+        states = last if isinstance(last, tuple) else (last,)
+        tensors = (out, *states, x.grad, *(parameter.grad for parameter in layer.parameters()))
+        return [(tensor.shape, tensor.stride()) for tensor in tensors], torch.cuda.max_memory_allocated()
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_without_values_sizes_and_memory_are_those_with_values(name):
+    assert shapes(LAYERS[name], False) == shapes(LAYERS[name], True)
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
+def test_without_values_a_large_layer_needs_no_memory_of_the_host(kind):
+    with cudalens.virtual.device("h100", values=False):
+        layer, x = kind(2048, 2048, num_layers=4).cuda(), torch.randn(512, 96, 2048, device="cuda", requires_grad=True)
+        layer(x)[0].sum().backward()
+        assert x.grad.shape == x.shape
 
 
 def test_a_captured_step_replays_with_new_inputs():

@@ -16,7 +16,7 @@ from cudalens.virtual.compiled import interpreter_ops, kernel_source, libdevice
 #: Triton's interpreter has global state.
 _lock: Final = threading.RLock()
 
-#: The rewritten functions. Triton's own cache keeps those that its interpreter rewrites.
+#: The rewritten functions. Triton's own cache keeps those that its interpreter rewrites without `kernel_source`.
 _functions: Final[WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()
 
 #: The interpreter's functions that access memory, with the positions of their addresses, mask and values.
@@ -163,6 +163,7 @@ def _interpreting(interpreter: Any, asserts: bool) -> Iterator[None]:
         for name, function in interpreter_ops.builder_methods().items():
             scope.set_attr(interpreter.InterpreterBuilder, name, function)
         scope.set_attr(interpreter.FunctionRewriter, "ast_transformer", kernel_source.transformer())
+        scope.set_attr(interpreter.InterpretedFunction, "rewritten_fn", _functions)
         for name, function in kernel_source.semantic_functions().items():
             scope.set_attr(interpreter.interpreter_semantic, name, function)
         for name, function in libdevice.interpreted_functions().items():

@@ -337,7 +337,8 @@ def test_a_cheat_is_refused_on_a_virtual_device(make):
 def test_memory_that_other_work_left_is_not_a_result():
     with cudalens.virtual.device("h100"):  # its allocator returns the block that was freed last
         found = cudalens.benchmark(lambda x: x * 2, torch.empty_like, randn(1 << 14, device="cuda"), **QUICK)
-    assert set(names(found)) & {"leftover memory", "wrong result", "constant output"}
+    # What the memory holds decides how the result is wrong.
+    assert set(names(found)) & {"leftover memory", "wrong result", "constant output", "skipped part"}
 
 
 def test_gradients_that_are_missing():

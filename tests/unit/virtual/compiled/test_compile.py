@@ -490,3 +490,20 @@ def test_optimizers_that_are_compiled_one_after_the_other_have_the_parameters_of
         torch._dynamo.reset()
         for result, expected in zip(trained(kind, options, True), trained(kind, options, False), strict=True):
             torch.testing.assert_close(result, expected)
+
+
+def test_tritons_own_interpreter_runs_kernels_after_compiled_code():
+    import triton
+    import triton.language as tl
+
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip("TRITON_INTERPRET is not 1")
+
+    def total(x, out, size: tl.constexpr):
+        tl.store(out, tl.sum(tl.load(x + tl.arange(0, size)), 0))
+
+    with cudalens.virtual.device("h100"):
+        torch.compile(lambda x: x.sum(-1))(torch.ones(4, 300, device="cuda"))
+    out = torch.zeros(())
+    triton.runtime.interpreter.InterpretedFunction(total)[(1,)](torch.arange(8.0), out, 8)
+    assert out.item() == 28

@@ -7,7 +7,7 @@ marked as undefined (NaN, or zero for dtypes without NaN), because its contents 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any, Final
 
@@ -65,7 +65,8 @@ class CapturedOp:
                 self.makes[0][1].memory.clear()
             return
         with torch.set_grad_enabled(self.has_grad) if self.has_grad != torch.is_grad_enabled() else _NOTHING:
-            out = self.func(*_tensor_form(self.args), **_tensor_form(self.kwargs))
+            take = Operand.take_leaf if getattr(self.func, "reads_requires_grad", False) else Operand.take
+            out = self.func(*_tensor_form(self.args, take), **_tensor_form(self.kwargs, take))
         _wait(self.func, out)
         for path, operand in self.makes:
             result = item_at(out, path)
@@ -318,15 +319,15 @@ def _operands(value: Any) -> Iterator[Operand]:
             yield from _operands(item)
 
 
-def _tensor_form(value: Any) -> Any:
+def _tensor_form(value: Any, take: Callable[[Operand], torch.Tensor]) -> Any:
     if isinstance(value, Operand):
-        return value.take()
+        return take(value)
     if isinstance(value, list):
-        return [_tensor_form(item) for item in value]
+        return [_tensor_form(item, take) for item in value]
     if isinstance(value, tuple):
-        return tuple(_tensor_form(item) for item in value)
+        return tuple(_tensor_form(item, take) for item in value)
     if isinstance(value, dict):
-        return {key: _tensor_form(item) for key, item in value.items()}
+        return {key: _tensor_form(item, take) for key, item in value.items()}
     return value
 
 

@@ -98,12 +98,13 @@ def relocate(storage: torch.UntypedStorage, residence: Residence) -> None:
 class Operand:
     """A tensor for a replay: a view of a `Memory`."""
 
-    __slots__ = ("_dtype", "_flags", "_offset", "_size", "_stride", "memory")
+    __slots__ = ("_dtype", "_flags", "_offset", "_requires_grad", "_size", "_stride", "memory")
 
     def __init__(self, tensor: torch.Tensor, memory: Memory) -> None:
         self.memory, self._dtype = memory, tensor.dtype
         self._size, self._stride, self._offset = tensor.size(), tensor.stride(), tensor.storage_offset()
         self._flags = (tensor.is_conj(), tensor.is_neg())
+        self._requires_grad = tensor.requires_grad
 
     @property
     def layout(self) -> tuple[torch.dtype, torch.Size, tuple[int, ...], int, tuple[bool, bool]]:
@@ -127,6 +128,10 @@ class Operand:
             torch._C._set_conj(tensor, self._flags[0])
             torch._C._set_neg(tensor, self._flags[1])
         return tensor
+
+    def take_leaf(self) -> torch.Tensor:
+        """As `take`, and the tensor requires a gradient if that of the capture did."""
+        return self.take().requires_grad_(self._requires_grad)
 
     def store(self, result: torch.Tensor) -> None:
         """Store the result of an operator in a replay."""

@@ -122,6 +122,8 @@ def _cast(*tensors: Tensor) -> list[Tensor]:
 class Layers(Replacement):
     """Computes ``_cudnn_rnn``."""
 
+    reads_requires_grad = True  # torch.matmul computes otherwise for operands that need gradients
+
     def __call__(
         self,
         value: Tensor,
@@ -147,7 +149,7 @@ class Layers(Replacement):
             The output, the state, the cells (empty without them), the memory for the backward pass, an empty buffer.
         """
         layout = weight_stride, num_layers, batch_first, bidirectional, batch_sizes
-        with _with_autograd():  # torch.matmul computes otherwise for operands that need gradients
+        with _with_autograd():
             results = _computed(mode, value, weights, hidden, cells, *layout)
         out, state, *rest = (result.detach() for result in results)
         num_kept = value.numel() // value.shape[-1] * len(weights) // weight_stride * hidden_size * _KEPT[mode]

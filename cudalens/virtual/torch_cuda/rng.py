@@ -137,7 +137,10 @@ class Replacement:
 
     Attributes:
         overload: The operator.
+        reads_requires_grad: Its values depend on which of its arguments require a gradient, also in a replay.
     """
+
+    reads_requires_grad = False
 
     def __init__(self, func: Any) -> None:
         self._func = self.overload = func
@@ -163,6 +166,10 @@ class SwappedState(Replacement):
     """
 
     _made: Final[dict[Any, SwappedState]] = {}
+
+    def __init__(self, func: Any) -> None:
+        super().__init__(func)
+        self.reads_requires_grad = getattr(func, "reads_requires_grad", False)
 
     @classmethod
     def of(cls, func: Any) -> SwappedState:

@@ -184,6 +184,21 @@ def test_a_captured_step_replays_with_new_inputs():
             assert torch.equal(out, layer(x)[0])
 
 
+@pytest.mark.parametrize("is_frozen", [False, True], ids=["trained", "frozen"])
+@pytest.mark.parametrize("make", [nn.GRU, nn.LSTM, nn.RNN])
+def test_a_captured_layer_of_another_order_replays_bit_for_bit(make, is_frozen):
+    with cudalens.virtual.device("h100"):
+        layer, x = make(8, 8, batch_first=True).cuda(), torch.randn(3, 4, 8, device="cuda")
+        layer.requires_grad_(not is_frozen)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out, _ = layer(x)
+        for _ in range(8):
+            x.normal_()
+            graph.replay()
+            assert torch.equal(out, layer(x)[0])
+
+
 def test_a_graphed_training_step_equals_an_eager_one():
     def losses(graphs):
         torch.manual_seed(0)

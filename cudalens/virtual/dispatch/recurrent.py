@@ -152,8 +152,7 @@ class Layers(Replacement):
         with _with_autograd():
             results = _computed(mode, value, weights, hidden, cells, *layout)
         out, state, *rest = (result.detach() for result in results)
-        num_kept = value.numel() // value.shape[-1] * len(weights) // weight_stride * hidden_size * _KEPT[mode]
-        kept = value.new_empty(num_kept * value.element_size() if train else 0, dtype=torch.uint8)
+        kept = _kept(mode, value, len(weights) // weight_stride * hidden_size if train else 0)
         return out, state, rest[0] if rest else value.new_empty(0), kept, value.new_empty(0)
 
     def shape_of(self, *args: Any, **kwargs: Any) -> Any:
@@ -165,8 +164,7 @@ class Layers(Replacement):
         out = value.new_empty((*steps, width))
         if batch_first and not batch_sizes:
             out = out.transpose(0, 1)
-        num_kept = value.numel() // value.shape[-1] * len(weights) // stride * hidden_size * _KEPT[mode]
-        kept = value.new_empty(num_kept * value.element_size() if train else 0, dtype=torch.uint8)
+        kept = _kept(mode, value, len(weights) // stride * hidden_size if train else 0)
         last = value.new_empty(0) if cells is None else cells.new_empty(cells.shape)
         return out, hidden.new_empty(hidden.shape), last, kept, value.new_empty(0)
 
@@ -234,6 +232,18 @@ class LayersBackward(Replacement):
         wanted = zip((value, hidden, cells), output_mask[:3], strict=True)
         made = [torch.empty_like(each) if is_wanted and each is not None else None for each, is_wanted in wanted]
         return (*made, [torch.empty_like(weight) for weight in weights] if output_mask[3] else [])
+
+
+def _kept(mode: int, value: Tensor, width: int) -> Tensor:
+    """Return the memory that cuDNN keeps for the backward pass; its size is an estimate.
+
+    Args:
+        mode: The kind of layer.
+        value: The input.
+        width: Numbers of the state in all layers and directions.
+    """
+    num_rows = value.numel() // value.shape[-1]
+    return value.new_empty(num_rows * width * _KEPT[mode] * value.element_size(), dtype=torch.uint8)
 
 
 def _computed(

@@ -22,6 +22,7 @@ from cudalens.virtual.profile.pruning import Pruned, Segment, hidden_marks, prun
 from cudalens.virtual.profile.recorder import Call, MemoryAct
 from cudalens.virtual.profile.timeline import Placed, place
 from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.timing.several_kernels import GPU_PARTS
 from cudalens.virtual.timing.streams import Stream
 
 #: CUPTI's id of the legacy default stream in traces of single-process programs.
@@ -443,19 +444,6 @@ def _renamed(events: dict[str, Any], tree: HostTree, pruned: Pruned, segments: S
     return events | {"name": _replaced(events["name"], texts), "cat": _replaced(events["cat"], categories)}
 
 
-#: Names of operators that torch has for CPUs alone, and of their counterparts for GPUs.
-_GPU_NAMES: Final = {
-    "mkldnn_convolution": "cudnn_convolution",
-    "_nnpack_spatial_convolution": "cudnn_convolution",
-    "thnn_conv2d": "cudnn_convolution",
-    "slow_conv3d": "cudnn_convolution",
-    "slow_conv_transpose2d": "cudnn_convolution_transpose",
-    "slow_conv_transpose3d": "cudnn_convolution_transpose",
-    "mkldnn_rnn_layer": "_cudnn_rnn",
-    "MkldnnRnnLayerBackward": "CudnnRnnBackward",
-}
-
-
 def _gpu_names(events: dict[str, Any], tree: HostTree, pruned: Pruned, segments: Sequence[Segment]) -> dict[int, str]:
     """The names by row of operators of a CPU library that called the device, or that a call of the device is around."""
     found: dict[int, str] = {}
@@ -464,13 +452,13 @@ def _gpu_names(events: dict[str, Any], tree: HostTree, pruned: Pruned, segments:
     num_before = np.append(0, np.cumsum(launches))
     names = events["name"]
     for code, name in enumerate(names.categories.tolist()):
-        of_cpu = next((part for part in _GPU_NAMES if part in name), None)
+        of_cpu = next((part for part in GPU_PARTS if part in name), None)
         if of_cpu is not None:
             places = np.flatnonzero(~tree.is_memory & (names.codes[tree.row * ~tree.is_memory] == code))
             around = pruned.handler[places]
             worked = num_before[places + tree.size[places]] > num_before[places]
             worked |= (around >= 0) & launches[around]
-            renamed = name.replace(of_cpu, _GPU_NAMES[of_cpu])
+            renamed = name.replace(of_cpu, GPU_PARTS[of_cpu])
             found |= dict.fromkeys(tree.row[places[worked]].tolist(), renamed)
     return found
 

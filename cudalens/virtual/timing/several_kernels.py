@@ -42,7 +42,17 @@ _TYPES: Final = {
 }
 
 #: Parts of the names of operators that torch has for CPUs alone, and those of their counterparts for GPUs.
-_CPU_PARTS: Final = {"_for_cpu": "", "mkldnn_rnn_layer": "_cudnn_rnn", "mkldnn_convolution": "cudnn_convolution"}
+GPU_PARTS: Final = {
+    "_for_cpu": "",
+    "mkldnn_rnn_layer": "_cudnn_rnn",
+    "MkldnnRnnLayerBackward": "CudnnRnnBackward",
+    "mkldnn_convolution": "cudnn_convolution",
+    "_nnpack_spatial_convolution": "cudnn_convolution",
+    "thnn_conv2d": "cudnn_convolution",
+    "slow_conv3d": "cudnn_convolution",
+    "slow_conv_transpose2d": "cudnn_convolution_transpose",
+    "slow_conv_transpose3d": "cudnn_convolution_transpose",
+}
 
 
 def name_of(func: torch._ops.OpOverload, dtype: torch.dtype | str | None = None) -> str:
@@ -53,7 +63,7 @@ def name_of(func: torch._ops.OpOverload, dtype: torch.dtype | str | None = None)
         dtype: The computation type, or the name of one; None leaves it out.
     """
     operator = func._schema.name.removeprefix("aten::")
-    for of_cpu, of_gpu in _CPU_PARTS.items():
+    for of_cpu, of_gpu in GPU_PARTS.items():
         operator = operator.replace(of_cpu, of_gpu)
     name = f"{NAMESPACE}::{operator}"
     if dtype is None:

@@ -47,6 +47,7 @@ napoleon_use_ivar = True
 
 html_theme = "furo"
 html_title = f"cudalens {release}"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["wide_tables.css"]
 html_extra_path = ["_extra"]
 html_copy_source = False

@@ -257,6 +257,22 @@ def test_a_device_has_its_colour_beside_the_host(open_report):
     assert colors[0]["cuda:0"] == colors[1]["cuda:0"] != colors[1]["cpu:0"]
 
 
+def test_a_host_that_frees_more_than_it_allocates_has_no_peak_below_zero(open_report):
+    trace = gpu_trace()
+    is_host = np.arange(len(trace.memory)) % 2 > 0
+    memory = trace.memory.assign(
+        device_type=trace.memory["device_type"].astype(object).where(~is_host, "cpu").astype("category"),
+        allocated_bytes=trace.memory["allocated_bytes"].where(~is_host, -(64 << 10)),
+    )
+    page = open_report(trace.replace(memory=memory))
+    show_curve(page)
+    notes = page.evaluate("() => document.querySelector('.cl-plot').layout.annotations.map(({ text }) => text)")
+    names = page.evaluate("() => document.querySelector('.cl-plot').data.map(({ name }) => name)")
+    assert len(notes) == 1
+    assert not notes[0].startswith("peak -")
+    assert sorted(names) == ["cpu:0 (change since the start)", "cuda:0"]
+
+
 def test_a_curve_that_is_drawn_later_shows_the_window_of_the_timeline(open_report):
     page = open_report(gpu_trace(steps=4))
     page.evaluate("() => cudalensReport.panels.timeline.zoomTo(1_000_000, 2_000_000)")

@@ -232,6 +232,21 @@ def test_all_keys_are_listed_by_one(user, program):
     assert who.page.locator(".cltl-keys").is_hidden()
 
 
+def test_back_to_the_window_before(user, program):
+    who = user(program)
+    who.page.emulate_media(reduced_motion="reduce")
+    shown = "cudalensReport.panels.timeline.getView()"
+    whole = who.page.evaluate(shown)
+    who.page.locator(".cltl canvas").focus()
+    who.press("+")
+    zoomed = who.page.evaluate(shown)
+    assert zoomed != whole
+    who.press("b")
+    assert who.page.evaluate(shown) == whole
+    who.press("Shift+B")
+    assert who.page.evaluate(shown) == zoomed
+
+
 def test_the_answer_and_a_finding_as_text(user):
     who = user(gpu_trace(steps=4))
     answer = who.page.locator(".cl-verdict-row .cl-copy")

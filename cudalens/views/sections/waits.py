@@ -24,6 +24,7 @@ _COLUMNS: Final = (
     Column("for", "kind", text_width=32),
     Column("instead", "advice", is_below=True),
 )
+_NO_PLACE: Final = "not recorded: add --syncs or --stacks (torch: with_stack=True)"
 _LEGEND: Final = "Dark: waiting for GPU work. Pale: cost of the call."
 
 
@@ -59,15 +60,17 @@ def section(trace: Trace) -> Section | None:
     )
     legend = Note(_LEGEND, is_in_text=False)
     found = wait_summary(trace)
-    hidden = f"{units.duration(found.hidden_ns)} hidden, {units.times(found.num_hidden)}" if found.num_hidden else ""
-    heading = "; ".join(
-        part for part in (hidden, f"{_explicit(found)}, explicit" if found.num_explicit else "") if part
-    )
+    heading = []
+    if found.num_hidden:
+        heading.append(f"{units.duration(found.hidden_ns)} in {units.plural(found.num_hidden, 'hidden wait')}")
+    if found.num_explicit:
+        explicit = units.plural(found.num_explicit, "explicit synchronization")
+        heading.append(f"{units.duration(found.explicit_ns)} in {explicit}")
     return Section(
         "syncs",
         "cl-sync",
         title="Waits for the GPU",
-        facts=heading,
+        facts="; ".join(heading),
         blocks=(table, legend) if groups["gpu_ns"].notna().any() else (table,),
         is_open=has_notable_waits(trace),
         is_in_text=has_notable_waits(trace),
@@ -100,7 +103,7 @@ def _row(group: dict[Any, Any], largest: int) -> Row:
 def _place(group: dict[Any, Any]) -> Cell:
     code = group["expression"] or group["source"]
     place = group["place"]
-    where = Text(units.short_place(place), "place", full=place) if place else "not recorded"
+    where = Text(units.short_place(place), "place", full=place) if place else _NO_PLACE
     return (where, " ", Text(units.shorten(code, 200), "code")) if code else where
 
 

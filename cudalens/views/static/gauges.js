@@ -12,12 +12,12 @@ f8fa",text:"#1b1f24",muted:"#59636e",line:"#d0d7de",lineSoft:"#eaeef2",laneOdd:"
 3c00",dim:"#d9dee4",tip:"#1b1f24",tipText:"#ffffff",field:"#ffffff",ink:"#000000",shades:[["#ffffff",0],["#ffffff",.14],["#ffffff",.22],["#000000",.08],["#fffff\
 f",.32]]},dark:{bg:"#111418",gutter:"#15191e",text:"#e6e9ed",muted:"#9aa5b1",line:"#343b44",lineSoft:"#242a31",laneOdd:"#111418",band:"#56b4e9",bandAlpha:.07,accent:"\
 #6cb6ff",rangeAlpha:.18,arrow:"#ffd08a",dim:"#2b323a",tip:"#e6e9ed",tipText:"#111418",field:"#1b2026",ink:"#000000",shades:[["#000000",.06],["#000000",.16],["#0\
-00000",.24],["#ffffff",.1],["#ffffff",.2]]}};var U=E;var it=U.light.shades.length;var ht=[[2**30,"GiB"],[2**20,"MiB"],[2**10,"KiB"],[1,"B"]];function C({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?g(n):t==="%"?v(n):`${Math.round(n).toLocaleString("en-US")} ${t}`}var h=[];function $(){return h}function x(t){let{t:e,rows:n}=t??{};e===void 0||!n||h.some(o=>o.t===e)||(h.push({t:e,rows:n}),h.sort((o,r)=>o.t-r.t),h=h.slice(-240))}
-function N(){h=[]}var H=5e3,_={width:150,height:24};function A(t,e){let n=R(e),o=j(()=>n("stop"));t.replaceChildren(o.root);let r=[],i=()=>{y(e.get("_picture"),!0),o.verdict.textContent=
+00000",.24],["#ffffff",.1],["#ffffff",.2]]}};var U=E;var it=U.light.shades.length;var pt=[[2**30,"GiB"],[2**20,"MiB"],[2**10,"KiB"],[1,"B"]];function N({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?g(n):t==="%"?v(n):`${Math.round(n).toLocaleString("en-US")} ${t}`}var p=[];function $(){return p}function x(t){let{t:e,rows:n}=t??{};e===void 0||!n||p.some(o=>o.t===e)||(p.push({t:e,rows:n}),p.sort((o,r)=>o.t-r.t),p=p.slice(-240))}
+function C(){p=[]}var H=5e3,_={width:150,height:24};function A(t,e){let n=R(e),o=j(()=>n("stop"));t.replaceChildren(o.root);let r=[],i=()=>{y(e.get("_picture"),!0),o.verdict.textContent=
 V(e.get("_gpus"),e.get("_gauges")),r.forEach(X)},s=()=>{r=e.get("_gpus").map(f=>z(f,e.get("_gauges"))),o.cards.replaceChildren(...r.map(({node:f})=>f)),i()},a=f=>{
 f?.kind==="history"&&(f.moments.forEach(x),i())},u=()=>W(o,e.get("_about")),m=()=>n("left");x(e.get("_moment")),s(),u();let l=[["msg:custom",a],["change:_gpus",
-s],["change:_moment",i],["change:_about",u]];for(let[f,p]of l)e.on(f,p);n("history");let d=setInterval(()=>e.get("_about").ended||n("here"),H);return window.addEventListener(
-"pagehide",m),()=>{clearInterval(d),window.removeEventListener("pagehide",m);for(let[f,p]of l)e.off(f,p);m(),y(e.get("_picture"),!1)}}function R(t){let e=S();return n=>{
+s],["change:_moment",i],["change:_about",u]];for(let[f,h]of l)e.on(f,h);n("history");let d=setInterval(()=>e.get("_about").ended||n("here"),H);return window.addEventListener(
+"pagehide",m),()=>{clearInterval(d),window.removeEventListener("pagehide",m);for(let[f,h]of l)e.off(f,h);m(),y(e.get("_picture"),!1)}}function R(t){let e=S();return n=>{
 try{t.send({kind:n,view:e})}catch{}}}function j(t){let e=c("span",{class:"cl-gauge-badge"}),n=c("strong",{}),o=c("div",{class:"cl-gauge-cards"}),r=c("ul",{class:"\
 cl-gauge-notes"}),i=c("span",{}),s=c("button",{type:"button",onclick:t},"Stop");return{root:c("div",{class:"cudalens-gauges"},c("p",{class:"cl-gauge-verdict"},e,
 n),o,r,c("p",{class:"cl-gauge-about"},c("span",{},c("span",{class:"cl-gauge-dot"}),i),s)),badge:e,verdict:n,cards:o,notes:r,about:i,button:s}}function W(t,{badge:e="",
@@ -27,12 +27,12 @@ about:n="",notes:o=[],ended:r=""}){t.badge.textContent=e,t.about.textContent=n,t
 e-value"},"-"),o=c("div",{}),r=w("path",{fill:"none",stroke:"currentColor"}),i=`0 0 ${_.width} ${_.height}`,s=w("svg",{class:"cl-gauge-spark",viewBox:i,preserveAspectRatio:"\
 none"},r),a=c("div",{class:"cl-gauge"},c("span",{class:"cl-gauge-title"},t.title),n,s,c("div",{class:`cl-gauge-bar cl-gauge-${e}`},o));return{gauge:t,node:a,value:n,
 fill:o,line:r}}function b(t){return typeof t=="number"?t:null}function X({gpu:t,rows:e,slowed:n},o){let r=$().filter(s=>s.rows.length>o).map(s=>s.rows[o]),i=r.at(
--1);i&&(e.forEach(({gauge:s,value:a,fill:u,line:m},l)=>{let d=r.map(M=>b(M[l])),f=t.full[s.column]||Math.max(...d.filter(M=>M!==null),0)||1,p=T(s,b(i[l]),t);a.textContent!==
-p&&(a.textContent=p),a.title=p,u.style.width=`${Math.min(100,Math.max(0,100*(b(i[l])??0)/f)).toFixed(1)}%`,m.setAttribute("d",q(d,f))}),n.textContent=i[e.length]?
-`clocks throttled by ${i[e.length]}`:"")}function T(t,e,n){if(e===null)return"-";let o=C(t,e),r=n.full[t.column];return t.column==="memory_used_bytes"&&r?`${o} \
+-1);i&&(e.forEach(({gauge:s,value:a,fill:u,line:m},l)=>{let d=r.map(M=>b(M[l])),f=t.full[s.column]||Math.max(...d.filter(M=>M!==null),0)||1,h=T(s,b(i[l]),t);a.textContent!==
+h&&(a.textContent=h),a.title=h,u.style.width=`${Math.min(100,Math.max(0,100*(b(i[l])??0)/f)).toFixed(1)}%`,m.setAttribute("d",q(d,f))}),n.textContent=i[e.length]?
+`clocks throttled by ${i[e.length]}`:"")}function T(t,e,n){if(e===null)return"-";let o=N(t,e),r=n.full[t.column];return t.column==="memory_used_bytes"&&r?`${o} \
 of ${g(r)}`:o}function q(t,e){let{width:n,height:o}=_,r=n/Math.max(t.length-1,1),i=t.flatMap((s,a)=>{if(s===null)return[];let u=o-1-(o-2)*Math.min(1,Math.max(0,
 s/e));return[`${(a*r).toFixed(1)} ${u.toFixed(1)}`]});return i.length?`M${i.join("L")}`:"M0 0"}function V(t,e){let n=$().at(-1)?.rows??[];if(!t.length||!n.length)
 return"No GPU is being read";let o=n.map(l=>b(l[0])),r=0;for(let[l,d]of o.entries())(d??-1)>(o[r]??-1)&&(r=l);let i=t[r]??t[0],s=e.slice(0,4).map((l,d)=>T(l,b(n[r][d]),
 i)),a=o[r];a!==null&&(s[0]=a?`busy ${s[0]}`:"idle");let u=s.filter(l=>l!=="-").join(", ")||"no value",m=n.length>1?`; ${n.length} GPUs, ${a?"this one the busies\
-t":"none busier"}`:"";return`${i.label}: ${u}${m}`}function K({model:t}){x(t.get("_moment")),t.on("change:_moment",()=>x(t.get("_moment"))),t.on("change:_gpus",N)}function Y({model:t,el:e}){return A(e,t)}var Pt={
+t":"none busier"}`:"";return`${i.label}: ${u}${m}`}function K({model:t}){x(t.get("_moment")),t.on("change:_moment",()=>x(t.get("_moment"))),t.on("change:_gpus",C)}function Y({model:t,el:e}){return A(e,t)}var Pt={
 initialize:K,render:Y};export{Pt as default};

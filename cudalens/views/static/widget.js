@@ -1,75 +1,75 @@
 /*! cudalens, BSD-3-Clause. Built from cudalens/views/js by `make js`; do not edit. */
-async function Rc(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("deflate"));return new Uint8Array(await new Response(e).arrayBuffer())}function nn(t){
-return new Error(`cudalens payload: ${t}. Save the trace again with the same version of cudalens.`)}async function ie(t){if(t.byteLength<12||String.fromCharCode(
+async function Hc(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("deflate"));return new Uint8Array(await new Response(e).arrayBuffer())}function nn(t){
+return new Error(`cudalens payload: ${t}. Save the trace again with the same version of cudalens.`)}async function ce(t){if(t.byteLength<12||String.fromCharCode(
 ...t.subarray(0,4))!=="CLP1")throw nn(`found ${t.byteLength} bytes that do not begin with CLP1`);let e=new DataView(t.buffer,t.byteOffset,t.byteLength),n=e.getUint32(
-4,!0)===1,o=([a,c])=>{let i=a+c;if(i>t.byteLength)throw nn(`it ends at byte ${t.byteLength}, ${i} expected`);let l=t.subarray(a,i);return n?Rc(l):l},r=e.getUint32(
-8,!0),s=JSON.parse(new TextDecoder().decode(await o([12,r])));if(s.version!==1)throw nn(`found version ${s.version}, expected 1`);return{header:s,places:Ic(s,12+
-r),read:o}}function Ic(t,e){let n=new Map,o=e;for(let[r,s]of Object.entries(t.columns)){let a=[];for(let c of"text"in s?[s.text]:s.planes)a.push(c<0?c:[o,c]),c>
-0&&(o+=c);n.set(r,a)}return n}async function Ao({header:t,places:e,read:n},o){let{n:r,signed:s}=t.columns[o],a=e.get(o)??[],c=await Promise.all(a.map(i=>typeof i==
-"number"?-1-i:n(i)));return{n:r,signed:s,planes:c}}async function B(t,e){let{n,signed:o,planes:r}=await Ao(t,e);if(r.length>4||o&&r.length===4)return Nc(r,n,o);
+4,!0)===1,o=([a,c])=>{let i=a+c;if(i>t.byteLength)throw nn(`it ends at byte ${t.byteLength}, ${i} expected`);let l=t.subarray(a,i);return n?Hc(l):l},r=e.getUint32(
+8,!0),s=JSON.parse(new TextDecoder().decode(await o([12,r])));if(s.version!==1)throw nn(`found version ${s.version}, expected 1`);return{header:s,places:Fc(s,12+
+r),read:o}}function Fc(t,e){let n=new Map,o=e;for(let[r,s]of Object.entries(t.columns)){let a=[];for(let c of"text"in s?[s.text]:s.planes)a.push(c<0?c:[o,c]),c>
+0&&(o+=c);n.set(r,a)}return n}async function To({header:t,places:e,read:n},o){let{n:r,signed:s}=t.columns[o],a=e.get(o)??[],c=await Promise.all(a.map(i=>typeof i==
+"number"?-1-i:n(i)));return{n:r,signed:s,planes:c}}async function B(t,e){let{n,signed:o,planes:r}=await To(t,e);if(r.length>4||o&&r.length===4)return Bc(r,n,o);
 let s=new Uint32Array(n);if(r.forEach((c,i)=>{if(typeof c=="number"){if(c)for(let l=0;l<n;l++)s[l]|=c<<8*i}else if(i===0)for(let l=0;l<n;l++)s[l]=c[l];else for(let l=0;l<
-n;l++)s[l]|=c[l]<<8*i}),!o)return s;let a=new Int32Array(s.buffer);for(let c=0;c<n;c++)a[c]=s[c]>>>1^-(s[c]&1);return a}function Nc(t,e,n){let o=new Float64Array(
+n;l++)s[l]|=c[l]<<8*i}),!o)return s;let a=new Int32Array(s.buffer);for(let c=0;c<n;c++)a[c]=s[c]>>>1^-(s[c]&1);return a}function Bc(t,e,n){let o=new Float64Array(
 e),r=(s,a)=>{let c=t[s]??0;return typeof c=="number"?c:c[a]};for(let s=0;s<e;s++){let a=(r(0,s)|r(1,s)<<8|r(2,s)<<16|r(3,s)<<24)>>>0,c=(r(4,s)|r(5,s)<<8|r(6,s)<<
-16|r(7,s)<<24)>>>0,i=a&1,l=(a>>>1|(c&1)<<31)>>>0;if(!n)o[s]=c*4294967296+a;else{let f=(c>>>1)*4294967296+l;o[s]=i?-f-1:f}}return o}async function To(t,e){let{n,
-signed:o,planes:r}=await Ao(t,e),s=new BigUint64Array(n),a=new Uint8Array(s.buffer);if(r.forEach((c,i)=>{for(let l=0;l<n;l++)a[8*l+i]=typeof c=="number"?c:c[l]}),
+16|r(7,s)<<24)>>>0,i=a&1,l=(a>>>1|(c&1)<<31)>>>0;if(!n)o[s]=c*4294967296+a;else{let f=(c>>>1)*4294967296+l;o[s]=i?-f-1:f}}return o}async function So(t,e){let{n,
+signed:o,planes:r}=await To(t,e),s=new BigUint64Array(n),a=new Uint8Array(s.buffer);if(r.forEach((c,i)=>{for(let l=0;l<n;l++)a[8*l+i]=typeof c=="number"?c:c[l]}),
 o)for(let c=0;c<n;c++)s[c]=s[c]>>1n^BigInt.asUintN(64,-(s[c]&1n));return s}async function nt({places:t,read:e},n){let[o]=t.get(n);return JSON.parse(new TextDecoder().
-decode(await e(o)))}async function So(t){let{devices:e,actions:n}=t.header.memory,o=["ts","device","action","bytes","allocated_bytes","reserved_bytes","event"],r=await Promise.all(
-o.map(d=>B(t,`mem.${d}`))),[s,a,c,i,l,f,u]=r.map(d=>Float64Array.from(d));for(let d=1;d<s.length;d++)s[d]+=s[d-1],u[d]+=u[d-1];for(let d of[l,f])Pc(d,a,e.length);
-return e.map((d,p)=>{let g=[...a.keys()].filter(w=>a[w]===p),m=w=>Float64Array.from(g,b=>w[b]);return{label:d,actions:n,ts:m(s),bytes:m(i),allocated:m(l),reserved:m(
-f),action:m(c),event:m(u)}})}function Pc(t,e,n){let o=new Float64Array(n);for(let r=0;r<t.length;r++){o[e[r]]+=t[r];let s=o[e[r]];t[r]=s===0?Number.NaN:s-1}}async function Eo(t){
-let{devices:e,gauges:n,reasons:o}=t.header.metrics;return Promise.all(e.map((r,s)=>Hc(t,n,{label:r,k:s,reasons:o})))}async function Hc(t,e,{label:n,k:o,reasons:r}){
+decode(await e(o)))}async function Eo(t){let{devices:e,actions:n}=t.header.memory,o=["ts","device","action","bytes","allocated_bytes","reserved_bytes","event"],r=await Promise.all(
+o.map(d=>B(t,`mem.${d}`))),[s,a,c,i,l,f,u]=r.map(d=>Float64Array.from(d));for(let d=1;d<s.length;d++)s[d]+=s[d-1],u[d]+=u[d-1];for(let d of[l,f])zc(d,a,e.length);
+return e.map((d,p)=>{let g=[...a.keys()].filter(w=>a[w]===p),m=w=>Float64Array.from(g,y=>w[y]);return{label:d,actions:n,ts:m(s),bytes:m(i),allocated:m(l),reserved:m(
+f),action:m(c),event:m(u)}})}function zc(t,e,n){let o=new Float64Array(n);for(let r=0;r<t.length;r++){o[e[r]]+=t[r];let s=o[e[r]];t[r]=s===0?Number.NaN:s-1}}async function Oo(t){
+let{devices:e,gauges:n,reasons:o}=t.header.metrics;return Promise.all(e.map((r,s)=>Dc(t,n,{label:r,k:s,reasons:o})))}async function Dc(t,e,{label:n,k:o,reasons:r}){
 let s=["ts","slowed_by",...e.map(({column:u})=>u)],[a,c,...i]=await Promise.all(s.map(u=>B(t,`met.${o}.${u}`))),l=Float64Array.from(a);for(let u=1;u<l.length;u++)
 l[u]+=l[u-1];let f=e.map(({scale:u},d)=>Float64Array.from(i[d],p=>p===0?Number.NaN:(p-1)/u));return{label:n,ts:l,slowed:c,reasons:r,values:Object.fromEntries(e.
-map(({column:u},d)=>[u,f[d]]))}}async function Oo(t,e){for(let{name:n,coding:o}of t.header.details)e.set(n,await(o==="dictionary"?Fc(t,n):Bc(t,n)))}async function Fc(t,e){
-let[n,o]=await Promise.all([B(t,`${e}.codes`),nt(t,`${e}.values`)]);return r=>n[r]?o[n[r]-1]:null}async function Bc(t,e){let[n,o]=await Promise.all([B(t,`${e}.k\
-nown`),To(t,`${e}.steps`)]);for(let s=1;s<o.length;s++)o[s]+=o[s-1];let r=new Uint32Array(n.length);for(let s=0,a=0;s<n.length;s++)r[s]=n[s]?++a:0;return s=>r[s]?
-String(BigInt.asIntN(64,o[r[s]-1])):null}var R={instant:1,folded:2,outside:4,launched:8,waiting:16};function $o(t,e,n,o,r){let s=new Float64Array(e),a=new Float64Array(e),c=[],i=[],l=()=>{let u=c.pop(),
+map(({column:u},d)=>[u,f[d]]))}}async function $o(t,e){for(let{name:n,coding:o}of t.header.details)e.set(n,await(o==="dictionary"?Uc(t,n):Wc(t,n)))}async function Uc(t,e){
+let[n,o]=await Promise.all([B(t,`${e}.codes`),nt(t,`${e}.values`)]);return r=>n[r]?o[n[r]-1]:null}async function Wc(t,e){let[n,o]=await Promise.all([B(t,`${e}.k\
+nown`),So(t,`${e}.steps`)]);for(let s=1;s<o.length;s++)o[s]+=o[s-1];let r=new Uint32Array(n.length);for(let s=0,a=0;s<n.length;s++)r[s]=n[s]?++a:0;return s=>r[s]?
+String(BigInt.asIntN(64,o[r[s]-1])):null}var R={instant:1,folded:2,outside:4,launched:8,waiting:16};function Co(t,e,n,o,r){let s=new Float64Array(e),a=new Float64Array(e),c=[],i=[],l=()=>{let u=c.pop(),
 d=i[c.length+1],p=(d<0?s[u]:d)+r[u];a[u]=p-s[u],i[c.length]=p},f=0;for(let u of t){i[0]=0;for(let d=f+u.count;f<d;f++){for(let m=n[f];m>0;m--)l();let p=c.length,
-g=i[p];s[f]=(g<0?s[c[p-1]]:g)+o[f],c.push(f),i[p+1]=-1}for(;c.length;)l()}return{start:s,dur:a}}function Co({n:t,start:e,dur:n,flags:o,header:r}){let s=n.slice(),
+g=i[p];s[f]=(g<0?s[c[p-1]]:g)+o[f],c.push(f),i[p+1]=-1}for(;c.length;)l()}return{start:s,dur:a}}function _o({n:t,start:e,dur:n,flags:o,header:r}){let s=n.slice(),
 a=new Int32Array(t).fill(-1),c=new Uint16Array(t),i=new Int32Array(t+1),l=0;for(let f of r.lanes){let u=l+f.count;if(f.kind==="device"){l=u;continue}let d=0;for(;l<
 u;l++){if(o[l]&R.outside)continue;let p=Math.max(e[l]+n[l],e[l]+1);for(;d&&e[i[d-1]]+n[i[d-1]]<p;)d--;d&&(a[l]=i[d-1],s[a[l]]-=n[l],c[l]=d),i[d++]=l}}return{own:s,
-parent:a,depth:c}}function _o(t,e,n,o,r){let s=new Int32Array(t).fill(-1),a=new Set(o),c=[];for(let i=0;i<t;i++)a.has(n[i])&&c.push(i);for(let i=0,l=0,f=-1;i<t;i++)
-e[i]&R.launched&&(f+=r[l++]+1,s[i]=c[f]);return s}function Lo({start:t,dur:e,header:n,n:o},r,s){let a=zc(n.lanes),c=n.first_row,i=new Map,l=new Map;for(let d=0,p=0;d<r.length;d++)p+=r[d],i.set(p,p+s[d]),l.set(p+
-s[d],p);let f=d=>a.reduce((p,{from:g,to:m})=>p+on(g,m,w=>t[w]>=d)-g,0),u=d=>{let p=Dc(d,t,a,f),g=[];for(let{from:m,to:w}of a)for(let b=on(m,w,x=>t[x]>=p);b<w&&t[b]===
-p;b++)g.push(b);return g.sort((m,w)=>e[w]-e[m])[d-f(p)]};return{rowOf(d){let p=a.findIndex(({to:m})=>d<m),g=d-a[p].from;return a.forEach(({from:m,to:w},b)=>{if(b===
-p)return;g+=on(m,w,y=>t[y]>t[d]||t[y]===t[d]&&(b<p?e[y]<e[d]:e[y]<=e[d]))-m}),c+(i.get(g)??g)},eventOf(d){let p=d-c;return Number.isInteger(p)&&p>=0&&p<o?u(l.get(
-p)??p):-1}}}function zc(t){let e=0;return t.map(({count:n})=>(e+=n,{from:e-n,to:e}))}function on(t,e,n){let[o,r]=[t,e];for(;o<r;){let s=o+r>>1;n(s)?r=s:o=s+1}return o}
-function Dc(t,e,n,o){let r=n.filter(({from:c,to:i})=>i>c),s=Math.min(...r.map(({from:c})=>e[c])),a=Math.max(...r.map(({to:c})=>e[c-1]))+1;for(;a-s>1;){let c=Math.
-floor((s+a)/2);o(c)<=t?s=c:a=c}return s}function X(t,e){return t.short[e]??t.names[e]}async function Io(t){let e=await ie(t),[n,o]=await Promise.all([Uc(e),nt(e,"names")]),r={...e.header,names:o},{n:s,
-lanes:a}=r,c=Uint8Array.from(n.flags),i={header:r,n:s,flags:c,...$o(a,s,n.closed,n.gap,n.tail)},{own:l,parent:f,depth:u}=Co(i);Kc(l,n.self_at,n.self_off);let d=await So(
-e),p=await Eo(e),g=new Map,m=new Promise(w=>setTimeout(w,0)).then(()=>Oo(e,g));return m.catch(()=>{}),{...i,...Wc(r,n),lane:Gc(a,s),self:l,parent:f,depth:u,launch:_o(
-s,c,n.kind,n.launchers,n.launch),...Lo(i,n.row_at,n.row_off),memory:d,metrics:p,detail:w=>Object.fromEntries([...g].map(([b,x])=>[b,x(w)])),detailOf:w=>g.get(w)??
-(()=>null),detailsReady:m}}var Ro=["closed","gap","tail","kind","kind_name","kind_cat","flags","launch","launchers","self_at","self_off","row_at","row_off"];async function Uc(t){
-let e=await Promise.all(Ro.map(n=>B(t,n)));return Object.fromEntries(Ro.map((n,o)=>[n,e[o]]))}function Wc({n:t,cats:e},{kind:n,kind_name:o,kind_cat:r}){let s=new Uint32Array(
-t),a=e.length>256?new Uint16Array(t):new Uint8Array(t);for(let c=0;c<t;c++)s[c]=o[n[c]],a[c]=r[n[c]];return{name:s,cat:a}}function Gc(t,e){let n=t.length>65536?
-new Uint32Array(e):new Uint16Array(e),o=0;return t.forEach(({count:r},s)=>{n.fill(s,o,o+r),o+=r}),n}function Kc(t,e,n){let o=0;for(let r=0;r<e.length;r++)o+=e[r],
+parent:a,depth:c}}function Lo(t,e,n,o,r){let s=new Int32Array(t).fill(-1),a=new Set(o),c=[];for(let i=0;i<t;i++)a.has(n[i])&&c.push(i);for(let i=0,l=0,f=-1;i<t;i++)
+e[i]&R.launched&&(f+=r[l++]+1,s[i]=c[f]);return s}function Ro({start:t,dur:e,header:n,n:o},r,s){let a=Gc(n.lanes),c=n.first_row,i=new Map,l=new Map;for(let d=0,p=0;d<r.length;d++)p+=r[d],i.set(p,p+s[d]),l.set(p+
+s[d],p);let f=d=>a.reduce((p,{from:g,to:m})=>p+on(g,m,w=>t[w]>=d)-g,0),u=d=>{let p=Kc(d,t,a,f),g=[];for(let{from:m,to:w}of a)for(let y=on(m,w,x=>t[x]>=p);y<w&&t[y]===
+p;y++)g.push(y);return g.sort((m,w)=>e[w]-e[m])[d-f(p)]};return{rowOf(d){let p=a.findIndex(({to:m})=>d<m),g=d-a[p].from;return a.forEach(({from:m,to:w},y)=>{if(y===
+p)return;g+=on(m,w,b=>t[b]>t[d]||t[b]===t[d]&&(y<p?e[b]<e[d]:e[b]<=e[d]))-m}),c+(i.get(g)??g)},eventOf(d){let p=d-c;return Number.isInteger(p)&&p>=0&&p<o?u(l.get(
+p)??p):-1}}}function Gc(t){let e=0;return t.map(({count:n})=>(e+=n,{from:e-n,to:e}))}function on(t,e,n){let[o,r]=[t,e];for(;o<r;){let s=o+r>>1;n(s)?r=s:o=s+1}return o}
+function Kc(t,e,n,o){let r=n.filter(({from:c,to:i})=>i>c),s=Math.min(...r.map(({from:c})=>e[c])),a=Math.max(...r.map(({to:c})=>e[c-1]))+1;for(;a-s>1;){let c=Math.
+floor((s+a)/2);o(c)<=t?s=c:a=c}return s}function j(t,e){return t.short[e]??t.names[e]}async function No(t){let e=await ce(t),[n,o]=await Promise.all([Xc(e),nt(e,"names")]),r={...e.header,names:o},{n:s,
+lanes:a}=r,c=Uint8Array.from(n.flags),i={header:r,n:s,flags:c,...Co(a,s,n.closed,n.gap,n.tail)},{own:l,parent:f,depth:u}=_o(i);qc(l,n.self_at,n.self_off);let d=await Eo(
+e),p=await Oo(e),g=new Map,m=new Promise(w=>setTimeout(w,0)).then(()=>$o(e,g));return m.catch(()=>{}),{...i,...jc(r,n),lane:Vc(a,s),self:l,parent:f,depth:u,launch:Lo(
+s,c,n.kind,n.launchers,n.launch),...Ro(i,n.row_at,n.row_off),memory:d,metrics:p,detail:w=>Object.fromEntries([...g].map(([y,x])=>[y,x(w)])),detailOf:w=>g.get(w)??
+(()=>null),detailsReady:m}}var Io=["closed","gap","tail","kind","kind_name","kind_cat","flags","launch","launchers","self_at","self_off","row_at","row_off"];async function Xc(t){
+let e=await Promise.all(Io.map(n=>B(t,n)));return Object.fromEntries(Io.map((n,o)=>[n,e[o]]))}function jc({n:t,cats:e},{kind:n,kind_name:o,kind_cat:r}){let s=new Uint32Array(
+t),a=e.length>256?new Uint16Array(t):new Uint8Array(t);for(let c=0;c<t;c++)s[c]=o[n[c]],a[c]=r[n[c]];return{name:s,cat:a}}function Vc(t,e){let n=t.length>65536?
+new Uint32Array(e):new Uint16Array(e),o=0;return t.forEach(({count:r},s)=>{n.fill(s,o,o+r),o+=r}),n}function qc(t,e,n){let o=0;for(let r=0;r<e.length;r++)o+=e[r],
 t[o]+=n[r]}var rn="http://www.w3.org/2000/svg";function h(t,e={},...n){let o=document.createElement(t);for(let[r,s]of Object.entries(e))s==null||s===!1||(typeof s=="functi\
 on"?o.addEventListener("click",s):o.setAttribute(r,s===!0?"":String(s)));return o.append(...n.filter(r=>r!=null)),o}function z(t,e={},...n){let o=document.createElementNS(
-rn,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var jc={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function le(t){
-return t.replace(/[&<>"']/g,e=>jc[e])}function No(t,e){return new Promise(n=>{let o=()=>{s.disconnect(),removeEventListener("beforeprint",r)},r=()=>{o(),n()},s=new IntersectionObserver(
+rn,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var Yc={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function ie(t){
+return t.replace(/[&<>"']/g,e=>Yc[e])}function Po(t,e){return new Promise(n=>{let o=()=>{s.disconnect(),removeEventListener("beforeprint",r)},r=()=>{o(),n()},s=new IntersectionObserver(
 a=>a.some(c=>c.isIntersecting)&&r(),{rootMargin:"200px"});s.observe(t),addEventListener("beforeprint",r),e.push(o)})}function N(t,e){let n=t.getContext("2d",e);
 if(n===null)throw new Error("this browser cannot draw on a canvas");return n}function _(t,e,n){return[...t.querySelectorAll(e)].filter(o=>o instanceof n)}function ft(t,e,n,o=0){
 if(t.measureText(e).width<=n)return e;for(let r=Math.min(e.length-1,Math.floor(n/3));r>2;r--){let s=Math.floor(r*o),a=`${e.slice(0,r-s)}\u2026${e.slice(e.length-
-s)}`;if(t.measureText(a).width<=n)return a}return""}function Po(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Xc=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],qc=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
-iB"]];function k(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${k(-t)}`;if(t>=1195e8){let e=Math.round(t/1e9);return`${Math.floor(e/60)} min ${e%60} \
-s`}for(let[e,n]of Xc)if(t>=.9995*e)return`${Po(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function M(t){if(t==null||
-Number.isNaN(t))return"-";if(t<0)return`-${M(-t)}`;for(let[e,n]of qc)if(t>=.9995*e)return`${Po(t/e)} ${n}`;return`${t.toFixed(0)} B`}function P(t){return t==null||
+s)}`;if(t.measureText(a).width<=n)return a}return""}function Ho(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Zc=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],Jc=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
+iB"]];function v(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${v(-t)}`;if(t>=1195e8){let e=Math.round(t/1e9);return`${Math.floor(e/60)} min ${e%60} \
+s`}for(let[e,n]of Zc)if(t>=.9995*e)return`${Ho(t/e)} ${n}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function M(t){if(t==null||
+Number.isNaN(t))return"-";if(t<0)return`-${M(-t)}`;for(let[e,n]of Jc)if(t>=.9995*e)return`${Ho(t/e)} ${n}`;return`${t.toFixed(0)} B`}function P(t){return t==null||
 Number.isNaN(t)?"-":t>0&&t<.1?"<0.1 %":t<9.95?`${t.toFixed(1)} %`:`${t.toFixed(0)} %`}function C(t){return t.toLocaleString("en-US")}function L(t,e){return`${C(
-t)} ${e}${t===1?"":"s"}`}var ut=class extends Error{constructor(){super("the kernel was restarted; run the cell again")}};function Ho(){return`${Date.now().toString(36)}-${Math.random().
-toString(36).slice(2)}`}function kt(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:e}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"\
+t)} ${e}${t===1?"":"s"}`}var ut=class extends Error{constructor(){super("the kernel was restarted; run the cell again")}};function Fo(){return`${Date.now().toString(36)}-${Math.random().
+toString(36).slice(2)}`}function vt(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:e}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"\
 light";if(e!==void 0)return e.includes("light")?"light":"dark";let n=document.documentElement.dataset.theme;return n==="dark"||n==="light"?n:matchMedia("(prefer\
-s-color-scheme: dark)").matches?"dark":"light"}function fe(t){let e=kt(),n=()=>{let a=kt();a!==e&&(e=a,t(a))},o=new MutationObserver(n),r={attributes:!0,attributeFilter:[
+s-color-scheme: dark)").matches?"dark":"light"}function le(t){let e=vt(),n=()=>{let a=vt();a!==e&&(e=a,t(a))},o=new MutationObserver(n),r={attributes:!0,attributeFilter:[
 "data-jp-theme-light","data-vscode-theme-kind","data-theme"]};o.observe(document.body,r),o.observe(document.documentElement,r);let s=[matchMedia("(prefers-color\
--scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",n);return()=>{o.disconnect();for(let a of s)a.removeEventListener("change",n)}}function q(t){for(;;){let{done:e,value:n}=t.next();if(e)return n}}function Fo(t){for(let e of t){let n=e();n&&q(n)}}async function Bo(t,e,n){for(let o of t){if(await e(),
+-scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",n);return()=>{o.disconnect();for(let a of s)a.removeEventListener("change",n)}}function V(t){for(;;){let{done:e,value:n}=t.next();if(e)return n}}function Bo(t){for(let e of t){let n=e();n&&V(n)}}async function zo(t,e,n){for(let o of t){if(await e(),
 n())return;let r=o(),s=performance.now();for(;r&&!r.next().done;)if(!(performance.now()-s<6)){if(await e(),n())return;s=performance.now()}}}function*dt(t,e){for(let n=t;n<
-e;n+=65536)yield[n,Math.min(n+65536,e)]}var Vc=new Set(["kernel","gpu_memcpy","gpu_memset"]);function*zo(t,e){let n=Uint8Array.from(t.header.cats,i=>+Vc.has(i)),o=sn(0),[r,s,a]=[0,0,0];for(let{kind:i,
-count:l}of t.header.lanes){let f=a+l,u=sn(i==="device"?l:0);for(let[d,p]of dt(a,f)){if(t.start[d]>=e[1])break;i==="device"?r+=Zc(t,n,e,u,d,p):s+=Yc(t,e,d,p),yield}
-o=Jc(o,u),a=f}let c=0;for(let i=0;i<o.num;i++)c+=o.to[i]-o.from[i];return{busy:c,idle:e[1]-e[0]-c,work:r,calls:s}}function Yc({start:t,dur:e},[n,o],r,s){let a=0;
-for(let c=r;c<s&&t[c]<o;c++)a+=+(t[c]+e[c]>n);return a}function Zc({start:t,dur:e,cat:n},o,[r,s],a,c,i){let l=0;for(let f=c;f<i&&t[f]<s;f++){let u=t[f]+e[f];u<=
+e;n+=65536)yield[n,Math.min(n+65536,e)]}var Qc=new Set(["kernel","gpu_memcpy","gpu_memset"]);function*Do(t,e){let n=Uint8Array.from(t.header.cats,i=>+Qc.has(i)),o=sn(0),[r,s,a]=[0,0,0];for(let{kind:i,
+count:l}of t.header.lanes){let f=a+l,u=sn(i==="device"?l:0);for(let[d,p]of dt(a,f)){if(t.start[d]>=e[1])break;i==="device"?r+=ei(t,n,e,u,d,p):s+=ti(t,e,d,p),yield}
+o=ni(o,u),a=f}let c=0;for(let i=0;i<o.num;i++)c+=o.to[i]-o.from[i];return{busy:c,idle:e[1]-e[0]-c,work:r,calls:s}}function ti({start:t,dur:e},[n,o],r,s){let a=0;
+for(let c=r;c<s&&t[c]<o;c++)a+=+(t[c]+e[c]>n);return a}function ei({start:t,dur:e,cat:n},o,[r,s],a,c,i){let l=0;for(let f=c;f<i&&t[f]<s;f++){let u=t[f]+e[f];u<=
 r||!o[n[f]]||(l+=1,an(a,Math.max(t[f],r),Math.min(u,s)))}return l}function sn(t){return{num:0,from:new Float64Array(t),to:new Float64Array(t)}}function an(t,e,n){
-let o=t.num-1;if(o>=0&&e<=t.to[o]){n>t.to[o]&&(t.to[o]=n);return}t.from[t.num]=e,t.to[t.num]=n,t.num+=1}function Jc(t,e){if(!t.num||!e.num)return t.num?t:e;let n=sn(
-t.num+e.num);for(let o=0,r=0;o<t.num||r<e.num;)r>=e.num||o<t.num&&t.from[o]<=e.from[r]?an(n,t.from[o],t.to[o++]):an(n,e.from[r],e.to[r++]);return n}function Do({
-start:t,dur:e},n,o){let[r,s]=t[n]<=t[o]?[n,o]:[o,n],a=t[r]+e[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}var Qc=`
+let o=t.num-1;if(o>=0&&e<=t.to[o]){n>t.to[o]&&(t.to[o]=n);return}t.from[t.num]=e,t.to[t.num]=n,t.num+=1}function ni(t,e){if(!t.num||!e.num)return t.num?t:e;let n=sn(
+t.num+e.num);for(let o=0,r=0;o<t.num||r<e.num;)r>=e.num||o<t.num&&t.from[o]<=e.from[r]?an(n,t.from[o],t.to[o++]):an(n,e.from[r],e.to[r++]);return n}function Uo({
+start:t,dur:e},n,o){let[r,s]=t[n]<=t[o]?[n,o]:[o,n],a=t[r]+e[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}var oi=`
 .cltl { --timeline-bg: #fff; --timeline-text: #1b1f24; position: relative; color: var(--timeline-text); background: var(--timeline-bg);
   font: 12px/1.4 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; text-align: left; }
 .cltl * { box-sizing: border-box; }
@@ -113,49 +113,50 @@ start:t,dur:e},n,o){let[r,s]=t[n]<=t[o]?[n,o]:[o,n],a=t[r]+e[r];return a<t[s]?[a
 .cltl-keys dt { font-weight: 600; }
 .cltl-keys dd { margin: 0; }
 .cltl-spoken { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-`,Uo=Symbol.for("cudalens.timeline.style");function Wo(t){let e=t.getRootNode(),n=e instanceof ShadowRoot?e:document;if(n[Uo])return;let o=new CSSStyleSheet;o.replaceSync(
-Qc),n[Uo]=o,n.adoptedStyleSheets=[...n.adoptedStyleSheets,o]}function Go({style:t},e){let{bg:n,text:o,muted:r,line:s,lineSoft:a,accent:c,tip:i,field:l}=e;for(let[
+`,Wo=Symbol.for("cudalens.timeline.style");function Go(t){let e=t.getRootNode(),n=e instanceof ShadowRoot?e:document;if(n[Wo])return;let o=new CSSStyleSheet;o.replaceSync(
+oi),n[Wo]=o,n.adoptedStyleSheets=[...n.adoptedStyleSheets,o]}function Ko({style:t},e){let{bg:n,text:o,muted:r,line:s,lineSoft:a,accent:c,tip:i,field:l}=e;for(let[
 f,u]of Object.entries({bg:n,text:o,muted:r,line:s,soft:a,accent:c,tip:i,field:l}))t.setProperty(`--timeline-${f}`,u);t.setProperty("--timeline-tip-text",e.tipText),
-t.setProperty("color-scheme",n<"#8"?"dark":"light")}var ti="W and S zoom, A and D pan, arrow keys move along the lanes. Enter steps to an event; then arrow keys go from event to event, Enter selects, and Enter ag\
-ain goes to the launch or the kernel. F zooms to the selection, 0 shows the whole run, slash searches, C folds a lane, P pins it, Escape goes back, question mar\
-k lists all keys.",ei=[["wheel","zoom, after a click"],["Ctrl+wheel","zoom"],["drag","pan"],["Shift+drag","select time"],["W A S D","move"],["\u2190 \u2192","ne\
-xt event"],["Enter","launch or kernel"],["F","zoom to selection"],["0","whole run"],["/","search"],["?","all keys"]],ni=[["click","details of an event; arrow ke\
-ys then go to its neighbours"],["double-click, F or Z","zoom to the event or the selected time; without one, show the whole run"],["0","show the whole run"],["\u2190\
- \u2192","next event of the lane, or move the window"],["\u2191 \u2193","the caller or a call within, or the next lane"],["Enter","select an event; on a selecte\
-d one, go to its launch or its kernel"],["L","go to the launch or the kernel"],["W S, + \u2212","zoom in and out at the pointer"],["A D","move left and right"],
-["Ctrl+wheel","zoom at any time; after a click the wheel alone does"],["drag","move; on the ruler or with Shift, select time"],["Shift+click","select the time b\
-etween two events"],["/ then N","search names, next match (Shift+N: previous)"],["C, P","fold a lane, pin it on top"],["Home, End","beginning and end of the run"],
-["Escape","clear the search, then the selection"]];function Ko(t){Wo(t);let e=oi(),n=h("canvas",{class:"cltl-canvas",tabindex:"0",role:"application","aria-roled\
-escription":"timeline","aria-label":"Timeline of the trace"}),o=h("div",{class:"cltl-stage"},n),r=h("div",{class:"cltl-frame"},o),s=h("div",{class:"cltl-tip",hidden:!0,
-"aria-hidden":"true"}),a=h("div",{class:"cltl-spoken","aria-live":"polite"}),c=h("div",{class:"cltl-spoken",id:`cltl-${Math.random().toString(36).slice(2)}`},ti);
-n.setAttribute("aria-describedby",c.id);let i=h("div",{class:"cltl-lanes",hidden:!0}),l=h("dl",{class:"cltl-keys",hidden:!0,"aria-label":"Keys"},...ni.flatMap(([
-d,p])=>[h("dt",{},d),h("dd",{},p)])),u=h("div",{class:"cltl",role:"group","aria-label":"Stream timeline"},e.tools,i,l,r,ri(),s,a,c);for(let d of u.querySelectorAll(
-"canvas, input, button"))d.setAttribute("data-lm-suppress-shortcuts","true");return t.append(u),{...e,canvas:n,stage:o,frame:r,lanes:i,keys:l,tip:s,spoken:a,host:u}}
-function oi(){let t=(g,m,w)=>h("button",{type:"button","aria-label":g,title:w},m),e=(...g)=>h("span",{class:"cltl-group"},...g),n=h("input",{class:"cltl-search",
-type:"search",placeholder:"Search names  ( / )","aria-label":"Search event names",autocomplete:"off",spellcheck:"false"}),o=h("span",{class:"cltl-matches",role:"\
-status"}),r=t("Previous match","\u2039","Previous match (Shift+Enter)"),s=t("Next match","\u203A","Next match (Enter)"),a=t("Zoom in","+","Zoom in (W)"),c=t("Zo\
-om out","\u2212","Zoom out (S)"),i=t("Fit the whole trace","Fit","Show the whole trace (0)"),l=t("Lanes","Lanes","Pin, move, fold and filter lanes");l.setAttribute(
-"aria-expanded","false");let f=t("All keys","?","List the keys (?)"),u=t("PNG picture of the lanes","PNG","Save the lanes as they show, as PNG"),d=h("ul",{class:"\
-cltl-legend","aria-label":"Colours"}),p=h("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},e(n,r,s,o),e(c,a,i,l,u,f),d);return{search:n,matches:o,
-previous:r,next:s,zoomIn:a,zoomOut:c,fit:i,lanesButton:l,picture:u,keysButton:f,legend:d,tools:p}}function cn({keys:t}){t.hidden=!t.hidden}function ri(){let t=ei.
-flatMap(([e,n])=>[h("span",{},h("kbd",{},e),` ${n}`)," "]);return h("div",{class:"cltl-hint","aria-hidden":"true"},...t)}function jo(t,e){t.legend.replaceChildren(
-...e.map(([n,o])=>{let r=h("i",{"aria-hidden":"true"});return r.style.background=o,h("li",{},r,n)}))}function Xo(t,e,n,o){let[r,...s]=e;t.tip.replaceChildren(h(
-"b",{},r),...s.map(l=>h("div",{},l))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.tip,i=t.host.clientWidth;t.tip.style.left=`${Math.max(0,n+14+a>i?n-a-10:
-n+14)}px`,t.tip.style.top=`${o+18+c>t.host.clientHeight?o-c-8:o+18}px`}var $=18,Ut=24,S=26,A=Ut+S,ln=4,si=20;function Mt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
+t.setProperty("color-scheme",n<"#8"?"dark":"light")}var ri="W and S zoom, A and D pan, arrow keys move along the lanes. Enter steps to an event; then arrow keys go from event to event, Enter selects, and Enter ag\
+ain goes to the launch or the kernel. F zooms to the selection, 0 shows the whole run, B goes back to the window before, slash searches, C folds a lane, P pins \
+it, Escape goes back, question mark lists all keys.",si=[["wheel","zoom, after a click"],["Ctrl+wheel","zoom"],["drag","pan"],["Shift+drag","select time"],["W A\
+ S D","move"],["\u2190 \u2192","next event"],["Enter","launch or kernel"],["F","zoom to selection"],["0","whole run"],["B","back"],["/","search"],["?","all keys"]],
+ai=[["click","details of an event; arrow keys then go to its neighbours"],["double-click, F or Z","zoom to the event or the selected time; without one, show the\
+ whole run"],["0","show the whole run"],["B or Backspace","back to the window before the last move (with Shift: forward)"],["\u2190 \u2192","next event of the l\
+ane, or move the window"],["\u2191 \u2193","the caller or a call within, or the next lane"],["Enter","select an event; on a selected one, go to its launch or it\
+s kernel"],["L","go to the launch or the kernel"],["W S, + \u2212","zoom in and out at the pointer"],["A D","move left and right"],["Ctrl+wheel","zoom at any ti\
+me; after a click the wheel alone does"],["drag","move; on the ruler or with Shift, select time"],["Shift+click","select the time between two events"],["/ then \
+N","search names, next match (Shift+N: previous)"],["C, P","fold a lane, pin it on top"],["Home, End","beginning and end of the run"],["Escape","clear the searc\
+h, then the selection"]];function Xo(t){Go(t);let e=ci(),n=h("canvas",{class:"cltl-canvas",tabindex:"0",role:"application","aria-roledescription":"timeline","ar\
+ia-label":"Timeline of the trace"}),o=h("div",{class:"cltl-stage"},n),r=h("div",{class:"cltl-frame"},o),s=h("div",{class:"cltl-tip",hidden:!0,"aria-hidden":"tru\
+e"}),a=h("div",{class:"cltl-spoken","aria-live":"polite"}),c=h("div",{class:"cltl-spoken",id:`cltl-${Math.random().toString(36).slice(2)}`},ri);n.setAttribute("\
+aria-describedby",c.id);let i=h("div",{class:"cltl-lanes",hidden:!0}),l=h("dl",{class:"cltl-keys",hidden:!0,"aria-label":"Keys"},...ai.flatMap(([d,p])=>[h("dt",
+{},d),h("dd",{},p)])),u=h("div",{class:"cltl",role:"group","aria-label":"Stream timeline"},e.tools,i,l,r,ii(),s,a,c);for(let d of u.querySelectorAll("canvas, in\
+put, button"))d.setAttribute("data-lm-suppress-shortcuts","true");return t.append(u),{...e,canvas:n,stage:o,frame:r,lanes:i,keys:l,tip:s,spoken:a,host:u}}function ci(){
+let t=(g,m,w)=>h("button",{type:"button","aria-label":g,title:w},m),e=(...g)=>h("span",{class:"cltl-group"},...g),n=h("input",{class:"cltl-search",type:"search",
+placeholder:"Search names  ( / )","aria-label":"Search event names",autocomplete:"off",spellcheck:"false"}),o=h("span",{class:"cltl-matches",role:"status"}),r=t(
+"Previous match","\u2039","Previous match (Shift+Enter)"),s=t("Next match","\u203A","Next match (Enter)"),a=t("Zoom in","+","Zoom in (W)"),c=t("Zoom out","\u2212",
+"Zoom out (S)"),i=t("Fit the whole trace","Fit","Show the whole trace (0)"),l=t("Lanes","Lanes","Pin, move, fold and filter lanes");l.setAttribute("aria-expande\
+d","false");let f=t("All keys","?","List the keys (?)"),u=t("PNG picture of the lanes","PNG","Save the lanes as they show, as PNG"),d=h("ul",{class:"cltl-legend",
+"aria-label":"Colours"}),p=h("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},e(n,r,s,o),e(c,a,i,l,u,f),d);return{search:n,matches:o,previous:r,
+next:s,zoomIn:a,zoomOut:c,fit:i,lanesButton:l,picture:u,keysButton:f,legend:d,tools:p}}function cn({keys:t}){t.hidden=!t.hidden}function ii(){let t=si.flatMap(([
+e,n])=>[h("span",{},h("kbd",{},e),` ${n}`)," "]);return h("div",{class:"cltl-hint","aria-hidden":"true"},...t)}function jo(t,e){t.legend.replaceChildren(...e.map(
+([n,o])=>{let r=h("i",{"aria-hidden":"true"});return r.style.background=o,h("li",{},r,n)}))}function Vo(t,e,n,o){let[r,...s]=e;t.tip.replaceChildren(h("b",{},r),
+...s.map(l=>h("div",{},l))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.tip,i=t.host.clientWidth;t.tip.style.left=`${Math.max(0,n+14+a>i?n-a-10:n+14)}px`,
+t.tip.style.top=`${o+18+c>t.host.clientHeight?o-c-8:o+18}px`}var $=18,Dt=24,S=26,A=Dt+S,ln=4,li=20;function Mt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
 cat[s]]||t.flags[s]&R.instant))continue;t.start[s]<n&&(n=t.start[s]);let a=t.start[s]+t.dur[s];a>o&&(o=a)}return n===1/0?e?Mt(t):[0,1e3]:[n,Math.max(o,n+1)]}function fn([
-t,e],n){let o=(n[1]-n[0])*1.04,r=Math.min(Math.max(e-t,Math.min(si,o)),o),s=(t+e)/2,a=n[0]-r*.9,c=n[1]-r*.1,i=r>=o?(n[0]+n[1]-o)/2:Math.min(Math.max(s-r/2,a),c);
-return[i,i+r]}function ue(t){let e=(t[1]-t[0])*.02;return[t[0]-e,t[1]+e]}function qo(t,e,n,o=110){let r=(e-t)*o/Math.max(n,1),s=10**Math.floor(Math.log10(r)),a=Math.
-max(1,([1,2,5,10].find(i=>i*s>=r*.999)??10)*s),c=[];for(let i=Math.ceil(t/a);i*a<=e&&c.length<200;i++)c.push({t:i*a,text:ci(i*a,a)});return{ticks:c,step:a}}var ai=[
-[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]];function ci(t,e){let[n,o]=ai.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(n/e)-1e-9));return t===
-0?"0":`${(t/n).toFixed(r)} ${o}`}function de(t,e,n,o=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let i of n)
+t,e],n){let o=(n[1]-n[0])*1.04,r=Math.min(Math.max(e-t,Math.min(li,o)),o),s=(t+e)/2,a=n[0]-r*.9,c=n[1]-r*.1,i=r>=o?(n[0]+n[1]-o)/2:Math.min(Math.max(s-r/2,a),c);
+return[i,i+r]}function fe(t){let e=(t[1]-t[0])*.02;return[t[0]-e,t[1]+e]}function qo(t,e,n,o=110){let r=(e-t)*o/Math.max(n,1),s=10**Math.floor(Math.log10(r)),a=Math.
+max(1,([1,2,5,10].find(i=>i*s>=r*.999)??10)*s),c=[];for(let i=Math.ceil(t/a);i*a<=e&&c.length<200;i++)c.push({t:i*a,text:ui(i*a,a)});return{ticks:c,step:a}}var fi=[
+[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]];function ui(t,e){let[n,o]=fi.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(n/e)-1e-9));return t===
+0?"0":`${(t/n).toFixed(r)} ${o}`}function ue(t,e,n,o=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let i of n)
 a[i]=e.has(i)?1:t[i],r[i]=c,c+=a[i]*$+2*ln,s[i]=c;return{order:n,tops:r,ends:s,shown:a,pinned:o?s[n[o-1]]:0,total:c}}function ht(t,e){let{order:n,tops:o}=t;if(e<
-0||e>=t.total)return-1;let r=0,s=n.length-1;for(;r<s;){let a=r+s+1>>1;o[n[a]]<=e?r=a:s=a-1}return n[r]}function he(t,e,n){return t.tops[e]+ln+n*$}function Vo(t,e){
-let n=ht(t,e);if(n<0)return null;let o=Math.floor((e-t.tops[n]-ln)/$);return o>=0&&o<t.shown[n]?{lane:n,row:o}:null}var ii=.6;function pe({size:t,layout:e}){return e.pinned<=ii*(t.height-A)?e.pinned:0}function me(t,e){return e-A<pe(t)?e-A:e-A+t.scroll}function ot(t){let{size:e,
-view:n,layout:o}=t,r=e.width-e.gutter,s=Math.max(1,Math.round(r*e.ratio)),a=(n[1]-n[0])/s,c=Math.round(n[0]/a)*a,i=s/e.ratio/(n[1]-n[0]),l=pe(t),f=p=>e.gutter+(p-
-c)*i,u=(p,g)=>A+g-(o.tops[p]<l?0:t.scroll),d=(p,g)=>u(p,he(o,p,g));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:i,parts:li(t,l),x:f,y:d,down:u}}function li({
+0||e>=t.total)return-1;let r=0,s=n.length-1;for(;r<s;){let a=r+s+1>>1;o[n[a]]<=e?r=a:s=a-1}return n[r]}function de(t,e,n){return t.tops[e]+ln+n*$}function Yo(t,e){
+let n=ht(t,e);if(n<0)return null;let o=Math.floor((e-t.tops[n]-ln)/$);return o>=0&&o<t.shown[n]?{lane:n,row:o}:null}var di=.6;function he({size:t,layout:e}){return e.pinned<=di*(t.height-A)?e.pinned:0}function pe(t,e){return e-A<he(t)?e-A:e-A+t.scroll}function ot(t){let{size:e,
+view:n,layout:o}=t,r=e.width-e.gutter,s=Math.max(1,Math.round(r*e.ratio)),a=(n[1]-n[0])/s,c=Math.round(n[0]/a)*a,i=s/e.ratio/(n[1]-n[0]),l=he(t),f=p=>e.gutter+(p-
+c)*i,u=(p,g)=>A+g-(o.tops[p]<l?0:t.scroll),d=(p,g)=>u(p,de(o,p,g));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:i,parts:hi(t,l),x:f,y:d,down:u}}function hi({
 layout:t,size:e,scroll:n},o){let{order:r,tops:s}=t,a=Math.min(n,Math.max(0,t.total-1))+o,c=n+e.height-A,i=Math.max(0,r.indexOf(ht(t,a))),l=ht(t,c),u={lanes:r.slice(
 i,l<0?r.length:r.indexOf(l)+1).filter(p=>s[p]>=o),top:A+o,bottom:e.height};if(!o)return[u];let d={lanes:r.filter(p=>s[p]<o),top:A,bottom:A+o};return[u,d]}function At(t,e,n){
-let o=t.data.lane[n],r=t.rows.row[n];return r>=t.layout.shown[o]?null:{x:e.x(t.data.start[n]),y:Math.round(e.y(o,r)),width:Math.max(1,t.data.dur[n]*e.scale)}}var Yo={comm_prefixes:["nccl","ncclDev","rccl"],groups:[{key:"kernel",label:"Kernel",color:"#009e73",cats:["kernel"]},{key:"comm",label:"Communication",color:"#\
+let o=t.data.lane[n],r=t.rows.row[n];return r>=t.layout.shown[o]?null:{x:e.x(t.data.start[n]),y:Math.round(e.y(o,r)),width:Math.max(1,t.data.dur[n]*e.scale)}}var Zo={comm_prefixes:["nccl","ncclDev","rccl"],groups:[{key:"kernel",label:"Kernel",color:"#009e73",cats:["kernel"]},{key:"comm",label:"Communication",color:"#\
 d55e00",cats:[]},{key:"memory",label:"Copy, set",color:"#f0e442",cats:["gpu_memcpy","gpu_memset"]},{key:"runtime",label:"CUDA call",color:"#e69f00",cats:["cuda_\
 runtime","cuda_driver","privateuse1_runtime","privateuse1_driver","mtia_runtime","xpu_runtime"]},{key:"op",label:"CPU op",color:"#56b4e9",cats:["cpu_op"]},{key:"\
 range",label:"Range",color:"#cc79a7",cats:["user_annotation","gpu_user_annotation"]},{key:"python",label:"Python",color:"#c0cad6",cats:["python_function"]},{key:"\
@@ -164,742 +165,747 @@ f8fa",text:"#1b1f24",muted:"#59636e",line:"#d0d7de",lineSoft:"#eaeef2",laneOdd:"
 3c00",dim:"#d9dee4",tip:"#1b1f24",tipText:"#ffffff",field:"#ffffff",ink:"#000000",shades:[["#ffffff",0],["#ffffff",.14],["#ffffff",.22],["#000000",.08],["#fffff\
 f",.32]]},dark:{bg:"#111418",gutter:"#15191e",text:"#e6e9ed",muted:"#9aa5b1",line:"#343b44",lineSoft:"#242a31",laneOdd:"#111418",band:"#56b4e9",bandAlpha:.07,accent:"\
 #6cb6ff",rangeAlpha:.18,arrow:"#ffd08a",dim:"#2b323a",tip:"#e6e9ed",tipText:"#111418",field:"#1b2026",ink:"#000000",shades:[["#000000",.06],["#000000",.16],["#0\
-00000",.24],["#ffffff",.1],["#ffffff",.2]]}};var U=Yo;function ge(t,e){let{groups:n}=U,o=n.findIndex(s=>s.cats.includes(t));return o<0?n.length-1:n[o].key==="kernel"&&U.comm_prefixes.some(s=>e.startsWith(s))?
+00000",.24],["#ffffff",.1],["#ffffff",.2]]}};var U=Zo;function me(t,e){let{groups:n}=U,o=n.findIndex(s=>s.cats.includes(t));return o<0?n.length-1:n[o].key==="kernel"&&U.comm_prefixes.some(s=>e.startsWith(s))?
 n.findIndex(s=>s.key==="comm"):o}function St(t){let e=2166136261;for(let n=0;n<t.length;n++)e=Math.imul(e^t.charCodeAt(n),16777619);return e>>>0}function Tt(t){
-let[e,n,o]=[1,3,5].map(r=>Number.parseInt(t.slice(r,r+2),16));return[e,n,o]}function ui(t,e,n){let o=Tt(e),[r,s,a]=Tt(t).map((c,i)=>Math.floor(c+(o[i]-c)*n+.5));
-return[r,s,a]}function di(t){let[e,n,o]=t.map(r=>r/255).map(r=>r<=.04045?r/12.92:((r+.055)/1.055)**2.4);return .2126*e+.7152*n+.0722*o}var V=U.light.shades.length;
-function Wt(t){let e=U[t].shades,n=U.groups.flatMap(o=>e.map(([r,s])=>ui(o.color,r,s)));return{pixels:Uint32Array.from(n,([o,r,s])=>(s<<16|r<<8|o)>>>0),css:n.map(
-o=>`rgb(${o.join(",")})`),ink:n.map(o=>(di(o)+.05)**2>.05*1.05?"#000000":"#ffffff")}}var Y=16,we=512,Gt=65535,hi=.02,Zo=88,pi=255<<24>>>0,mi=150<<24>>>0;function Qo(t){let{start:e,dur:n,n:o,header:r}=t,s=new Uint16Array(o),a=[],c=new Float64Array(
-we),i=new Int32Array(we),l=new Map,f=0;for(let u of r.lanes){let d=-1,p=0;c.fill(-1/0);let g=f+u.enclosing;for(let m=f+u.count;f<m;f++){if(f<g&&f>g-u.enclosing){
-s[f]=Gt;continue}let w=e[f],b=w+n[f];for(;d>=0&&c[d]<=w;)d--;let x=d;for(;x>=0&&!(c[x]>w&&c[x]>=b);)x--;for(x++;x<we&&c[x]>w;){if(e[i[x]]<w&&c[x]-w<hi*(b-w)){l.
-set(i[x],w);break}x++}if(x>=we){s[f]=Gt;continue}s[f]=x,c[x]=b,i[x]=f,b>w&&x>d&&(d=x),x>=p&&(p=x+1)}a.push(Math.max(p,1))}return{row:s,heights:a,ends:l}}function ye(t,e,n){
-let o=n;for(;e.row[o]===Gt&&o>0&&t.lane[o-1]===t.lane[n];)o--;return e.row[n]===Gt&&e.row[o]===0?o:n}function tr(t){let{names:e,cats:n}=t.header,o=new Map,r=new Uint8Array(
+let[e,n,o]=[1,3,5].map(r=>Number.parseInt(t.slice(r,r+2),16));return[e,n,o]}function mi(t,e,n){let o=Tt(e),[r,s,a]=Tt(t).map((c,i)=>Math.floor(c+(o[i]-c)*n+.5));
+return[r,s,a]}function gi(t){let[e,n,o]=t.map(r=>r/255).map(r=>r<=.04045?r/12.92:((r+.055)/1.055)**2.4);return .2126*e+.7152*n+.0722*o}var q=U.light.shades.length;
+function Ut(t){let e=U[t].shades,n=U.groups.flatMap(o=>e.map(([r,s])=>mi(o.color,r,s)));return{pixels:Uint32Array.from(n,([o,r,s])=>(s<<16|r<<8|o)>>>0),css:n.map(
+o=>`rgb(${o.join(",")})`),ink:n.map(o=>(gi(o)+.05)**2>.05*1.05?"#000000":"#ffffff")}}var Y=16,ge=512,Wt=65535,wi=.02,Jo=88,bi=255<<24>>>0,yi=150<<24>>>0;function tr(t){let{start:e,dur:n,n:o,header:r}=t,s=new Uint16Array(o),a=[],c=new Float64Array(
+ge),i=new Int32Array(ge),l=new Map,f=0;for(let u of r.lanes){let d=-1,p=0;c.fill(-1/0);let g=f+u.enclosing;for(let m=f+u.count;f<m;f++){if(f<g&&f>g-u.enclosing){
+s[f]=Wt;continue}let w=e[f],y=w+n[f];for(;d>=0&&c[d]<=w;)d--;let x=d;for(;x>=0&&!(c[x]>w&&c[x]>=y);)x--;for(x++;x<ge&&c[x]>w;){if(e[i[x]]<w&&c[x]-w<wi*(y-w)){l.
+set(i[x],w);break}x++}if(x>=ge){s[f]=Wt;continue}s[f]=x,c[x]=y,i[x]=f,y>w&&x>d&&(d=x),x>=p&&(p=x+1)}a.push(Math.max(p,1))}return{row:s,heights:a,ends:l}}function we(t,e,n){
+let o=n;for(;e.row[o]===Wt&&o>0&&t.lane[o-1]===t.lane[n];)o--;return e.row[n]===Wt&&e.row[o]===0?o:n}function er(t){let{names:e,cats:n}=t.header,o=new Map,r=new Uint8Array(
 t.n),s=new Int8Array(e.length).fill(-1),a=-1,c=0;for(let i=0;i<t.n;i++){let l=t.name[i]*65536+t.cat[i];if(l!==a){let f=o.get(l);if(f===void 0){let u=e[t.name[i]];
-s[t.name[i]]<0&&(s[t.name[i]]=St(u)%V),f=ge(n[t.cat[i]],u)*V+s[t.name[i]],o.set(l,f)}a=l,c=f}r[i]=c}return r}function be(t,e,n,o=null){let{start:r,dur:s,lane:a,
-n:c}=t,i=m=>e.row[m]===Gt||o!==null&&!o[m],l=Jo(e.heights),f=new Uint32Array(l[e.heights.length]);for(let m=0;m<c;m++)i(m)||f[l[a[m]]+e.row[m]]++;let u=Jo(f),d=u[u.
+s[t.name[i]]<0&&(s[t.name[i]]=St(u)%q),f=me(n[t.cat[i]],u)*q+s[t.name[i]],o.set(l,f)}a=l,c=f}r[i]=c}return r}function be(t,e,n,o=null){let{start:r,dur:s,lane:a,
+n:c}=t,i=m=>e.row[m]===Wt||o!==null&&!o[m],l=Qo(e.heights),f=new Uint32Array(l[e.heights.length]);for(let m=0;m<c;m++)i(m)||f[l[a[m]]+e.row[m]]++;let u=Qo(f),d=u[u.
 length-1],p={first:u,laneRow:l,at:new Uint32Array(d),s:new Float64Array(d),e:new Float64Array(d),sum:new Float64Array(d+1),tone:new Uint8Array(d)},g=u.slice();for(let m=0;m<
-c;m++){if(i(m))continue;let w=g[l[a[m]]+e.row[m]]++;p.at[w]=m,p.s[w]=r[m],p.e[w]=r[m]+s[m],p.tone[w]=n[m]}for(let[m,w]of e.ends)i(m)||(p.e[gi(p,l[a[m]]+e.row[m],
-m)]=w);for(let m=0;m<d;m++)p.sum[m+1]=p.sum[m]+p.e[m]-p.s[m];return{...p,maxima:wi(p.s,p.e)}}function gi({first:t,at:e},n,o){let r=t[n],s=t[n+1];for(;r<s;){let a=r+
-s>>1;e[a]<o?r=a+1:s=a}return r}function Jo(t){let e=new Uint32Array(t.length+1);for(let n=0;n<t.length;n++)e[n+1]=e[n]+t[n];return e}function wi(t,e){let n=[],o=null;
+c;m++){if(i(m))continue;let w=g[l[a[m]]+e.row[m]]++;p.at[w]=m,p.s[w]=r[m],p.e[w]=r[m]+s[m],p.tone[w]=n[m]}for(let[m,w]of e.ends)i(m)||(p.e[xi(p,l[a[m]]+e.row[m],
+m)]=w);for(let m=0;m<d;m++)p.sum[m+1]=p.sum[m]+p.e[m]-p.s[m];return{...p,maxima:ki(p.s,p.e)}}function xi({first:t,at:e},n,o){let r=t[n],s=t[n+1];for(;r<s;){let a=r+
+s>>1;e[a]<o?r=a+1:s=a}return r}function Qo(t){let e=new Uint32Array(t.length+1);for(let n=0;n<t.length;n++)e[n+1]=e[n]+t[n];return e}function ki(t,e){let n=[],o=null;
 for(let r=t.length;r>Y;){let s=Math.ceil(r/Y),a=new Uint32Array(s);for(let c=0;c<s;c++){let i=-1,l=-1;for(let f=c*Y;f<Math.min(r,(c+1)*Y);f++){let u=o===null?f:
-o[f];e[u]-t[u]>l&&(l=e[u]-t[u],i=u)}a[c]=i}n.push(a),o=a,r=s}return n}function er(t,e,n){let{s:o,e:r,maxima:s}=t,a=e,c=r[e]-o[e],i=u=>{let d=r[u]-o[u];(d>c||d===
+o[f];e[u]-t[u]>l&&(l=e[u]-t[u],i=u)}a[c]=i}n.push(a),o=a,r=s}return n}function nr(t,e,n){let{s:o,e:r,maxima:s}=t,a=e,c=r[e]-o[e],i=u=>{let d=r[u]-o[u];(d>c||d===
 c&&u<a)&&(c=d,a=u)},l=e,f=n;for(let u=-1;l<f;u++){let d=u<0?null:s[u],p=u+1>=s.length||f-l<=Y;for(;l<f&&(p||l%Y);)i(d===null?l++:d[l++]);for(;f>l&&f%Y;)i(d===null?
---f:d[--f]);l/=Y,f/=Y}return a}function xe(t,e,n,o){let r=1,s=e;for(;s+r<n&&t[s+r]<o;)s+=r,r*=2;let a=Math.min(n,s+r);for(;s<a;){let c=s+a>>1;t[c]<o?s=c+1:a=c}return s}
-function Z(t,e,n){let o=t.first[e],r=xe(t.s,o,t.first[e+1],n);return r>o&&t.e[r-1]>n?r-1:r}function nr(t,e,{t0:n,w:o,out:r,base:s,width:a,minWidth:c},i,l){let{s:f,
-e:u,sum:d,tone:p}=t,g=t.first[e+1],m=1/o,w=n+a*o,b=Z(t,e,n),x=0;for(;b<g&&f[b]<w&&x<a;){let y=(f[b]-n)*m;y>x&&(x=Math.floor(y));let T=n+x*o;if(u[b]<=T&&f[b]<T){
-b++;continue}if(f[b]<=T&&u[b]>=T+o){let ae=(u[b]-n)*m,ce=Math.min(a,Math.max(x+1,Math.floor(ae)));r.fill((i[p[b]]|pi)>>>0,s+x,s+ce),ae-y>=c&&l(b,y,ae),ae-y>=4&&
-ce<a&&(r[s+ce-1]=(i[p[b]]|mi)>>>0),x=ce,u[b]<=n+x*o&&b++;continue}let I=T+o,v=xe(f,b,g,I);if(v===b){x++;continue}let H=Math.max(0,T-f[b])+Math.max(0,u[v-1]-I),lt=(d[v]-
-d[b]-H)*m,se=v-b===1?b:er(t,b,v),Lc=Zo+(255-Zo)*(lt>1?1:lt);r[s+x]=(i[p[se]]|Math.round(Lc)<<24)>>>0,x++,b=u[v-1]>I?v-1:v}}function or(t,e,[n,o],r){let{s,e:a,sum:c}=t,
-i=(o-n)/r.length,l=t.first[e+1],f=Z(t,e,n);for(let u=0;u<r.length&&f<l;u++){let d=n+u*i,p=xe(s,f,l,d+i);if(p===f&&!(s[f]<d+i))continue;let g=Math.max(0,d-s[f])+
-Math.max(0,a[p-1]-d-i);r[u]+=Math.max(0,c[p]-c[f]-g)/i,f=p>f&&a[p-1]>d+i?p-1:p}}function ve(t,e,n,o){let{s:r,e:s,first:a}=t,c=Z(t,e,n);if(c<a[e+1]&&r[c]<=n&&s[c]>
-n&&s[c]-r[c]>=2*o)return t.at[c];let i=Z(t,e,n-o),l=xe(r,i,a[e+1],n+o),f=l<a[e+1]&&r[l]<=n+o?l+1:l;return i<f?t.at[er(t,i,f)]:-1}var sr=["device","host"],yi=400;function bi(t,e){let n={device:new Float32Array(e),host:new Float32Array(e)},o={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
-for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],yi);a++)or(t.index,a,t.whole,n[r.kind])});for(let r of sr){for(let s of n[r])s>o[r]&&(o[r]=s);if(o[r]>
-0)for(let s=0;s<e;s++)n[r][s]/=o[r]}return{shares:n,most:o}}function xi(t,e){let n=document.createElement("canvas"),o=Math.max(1,Math.round(e*t.size.ratio));n.width=
-o,n.height=Math.round((S-6)*t.size.ratio);let r=N(n),{shares:s,most:a}=bi(t,o),c=sr.filter(l=>a[l]>0),i=n.height/Math.max(c.length,1);return c.forEach((l,f)=>{r.
-fillStyle=t.tones.css[l==="device"?0:t.hostTone];for(let u=0;u<o;u++){let d=s[l][u]*(i-1);d>0&&r.fillRect(u,(f+1)*i-Math.max(1,d),1,Math.max(1,d))}}),n}function rr(t,e){
+--f:d[--f]);l/=Y,f/=Y}return a}function ye(t,e,n,o){let r=1,s=e;for(;s+r<n&&t[s+r]<o;)s+=r,r*=2;let a=Math.min(n,s+r);for(;s<a;){let c=s+a>>1;t[c]<o?s=c+1:a=c}return s}
+function Z(t,e,n){let o=t.first[e],r=ye(t.s,o,t.first[e+1],n);return r>o&&t.e[r-1]>n?r-1:r}function or(t,e,{t0:n,w:o,out:r,base:s,width:a,minWidth:c},i,l){let{s:f,
+e:u,sum:d,tone:p}=t,g=t.first[e+1],m=1/o,w=n+a*o,y=Z(t,e,n),x=0;for(;y<g&&f[y]<w&&x<a;){let b=(f[y]-n)*m;b>x&&(x=Math.floor(b));let T=n+x*o;if(u[y]<=T&&f[y]<T){
+y++;continue}if(f[y]<=T&&u[y]>=T+o){let se=(u[y]-n)*m,ae=Math.min(a,Math.max(x+1,Math.floor(se)));r.fill((i[p[y]]|bi)>>>0,s+x,s+ae),se-b>=c&&l(y,b,se),se-b>=4&&
+ae<a&&(r[s+ae-1]=(i[p[y]]|yi)>>>0),x=ae,u[y]<=n+x*o&&y++;continue}let I=T+o,k=ye(f,y,g,I);if(k===y){x++;continue}let H=Math.max(0,T-f[y])+Math.max(0,u[k-1]-I),lt=(d[k]-
+d[y]-H)*m,re=k-y===1?y:nr(t,y,k),Pc=Jo+(255-Jo)*(lt>1?1:lt);r[s+x]=(i[p[re]]|Math.round(Pc)<<24)>>>0,x++,y=u[k-1]>I?k-1:k}}function rr(t,e,[n,o],r){let{s,e:a,sum:c}=t,
+i=(o-n)/r.length,l=t.first[e+1],f=Z(t,e,n);for(let u=0;u<r.length&&f<l;u++){let d=n+u*i,p=ye(s,f,l,d+i);if(p===f&&!(s[f]<d+i))continue;let g=Math.max(0,d-s[f])+
+Math.max(0,a[p-1]-d-i);r[u]+=Math.max(0,c[p]-c[f]-g)/i,f=p>f&&a[p-1]>d+i?p-1:p}}function xe(t,e,n,o){let{s:r,e:s,first:a}=t,c=Z(t,e,n);if(c<a[e+1]&&r[c]<=n&&s[c]>
+n&&s[c]-r[c]>=2*o)return t.at[c];let i=Z(t,e,n-o),l=ye(r,i,a[e+1],n+o),f=l<a[e+1]&&r[l]<=n+o?l+1:l;return i<f?t.at[nr(t,i,f)]:-1}var ar=["device","host"],vi=400;function Mi(t,e){let n={device:new Float32Array(e),host:new Float32Array(e)},o={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
+for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],vi);a++)rr(t.index,a,t.whole,n[r.kind])});for(let r of ar){for(let s of n[r])s>o[r]&&(o[r]=s);if(o[r]>
+0)for(let s=0;s<e;s++)n[r][s]/=o[r]}return{shares:n,most:o}}function Ai(t,e){let n=document.createElement("canvas"),o=Math.max(1,Math.round(e*t.size.ratio));n.width=
+o,n.height=Math.round((S-6)*t.size.ratio);let r=N(n),{shares:s,most:a}=Mi(t,o),c=ar.filter(l=>a[l]>0),i=n.height/Math.max(c.length,1);return c.forEach((l,f)=>{r.
+fillStyle=t.tones.css[l==="device"?0:t.hostTone];for(let u=0;u<o;u++){let d=s[l][u]*(i-1);d>0&&r.fillRect(u,(f+1)*i-Math.max(1,d),1,Math.max(1,d))}}),n}function sr(t,e){
 let{gutter:n,width:o}=t.size;return n+(e-t.whole[0])/(t.whole[1]-t.whole[0])*(o-n)}function un(t,e){let{gutter:n,width:o}=t.size;return t.whole[0]+(e-n)/(o-n)*(t.
-whole[1]-t.whole[0])}function ar(t,e,{width:n,t0:o,t1:r}){let{gutter:s,ratio:a}=e.size,c=`${n} ${a} ${e.mode}`;e.overview?.key!==c&&(e.overview={key:c,picture:xi(
-e,n)}),t.fillStyle=e.colors.gutter,t.fillRect(s,0,n,S),t.drawImage(e.overview.picture,s,3,n,S-6);let i=Math.max(s,rr(e,o)),l=Math.min(s+n,rr(e,r));t.fillStyle=e.
+whole[1]-t.whole[0])}function cr(t,e,{width:n,t0:o,t1:r}){let{gutter:s,ratio:a}=e.size,c=`${n} ${a} ${e.mode}`;e.overview?.key!==c&&(e.overview={key:c,picture:Ai(
+e,n)}),t.fillStyle=e.colors.gutter,t.fillRect(s,0,n,S),t.drawImage(e.overview.picture,s,3,n,S-6);let i=Math.max(s,sr(e,o)),l=Math.min(s+n,sr(e,r));t.fillStyle=e.
 colors.bg,t.globalAlpha=.65,t.fillRect(s,0,i-s,S),t.fillRect(l,0,s+n-l,S),t.globalAlpha=1,t.strokeStyle=e.colors.muted,t.lineWidth=1;let f=Math.max(3,l-i);t.strokeRect(
-Math.min(i,s+n-f)+.5,.5,f-1,S-1)}var dn=80;function ir(t){let e=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&e[t.launch[r]+1]++;for(let r=0;r<t.n;r++)e[r+1]+=e[r];let n=new Uint32Array(
+Math.min(i,s+n-f)+.5,.5,f-1,S-1)}var dn=80;function lr(t){let e=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&e[t.launch[r]+1]++;for(let r=0;r<t.n;r++)e[r+1]+=e[r];let n=new Uint32Array(
 e[t.n]),o=e.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(n[o[t.launch[r]]++]=r);return{first:e,work:n}}function hn(t,e,n=dn){if(t.data.launch[e]>=0)return[
-e];let{first:o,work:r}=t.launches;return[...r.subarray(o[e],Math.min(o[e+1],o[e]+n))]}function lr(t,e,n){let o=new Set;for(let r of[e.hover,e.focused,e.selected])
-if(r!==null)for(let s of hn(e,r))o.add(s);t.globalAlpha=.45;for(let r of vi(e,n)){let s=e.data.start[e.data.launch[r]];!o.has(r)&&s>=n.t0&&s<=n.t1&&cr(t,e,n,r,1)}
-t.globalAlpha=1;for(let r of o)cr(t,e,n,r,1.8)}function vi(t,e){let{index:n,data:o}=t,r=[],s=0;for(let a of e.parts.flatMap(({lanes:c})=>c))if(o.header.lanes[a].
+e];let{first:o,work:r}=t.launches;return[...r.subarray(o[e],Math.min(o[e+1],o[e]+n))]}function fr(t,e,n){let o=new Set;for(let r of[e.hover,e.focused,e.selected])
+if(r!==null)for(let s of hn(e,r))o.add(s);t.globalAlpha=.45;for(let r of Ti(e,n)){let s=e.data.start[e.data.launch[r]];!o.has(r)&&s>=n.t0&&s<=n.t1&&ir(t,e,n,r,1)}
+t.globalAlpha=1;for(let r of o)ir(t,e,n,r,1.8)}function Ti(t,e){let{index:n,data:o}=t,r=[],s=0;for(let a of e.parts.flatMap(({lanes:c})=>c))if(o.header.lanes[a].
 kind==="device")for(let c=0;c<t.layout.shown[a];c++){let i=n.laneRow[a]+c;for(let l=Z(n,i,e.t0);l<n.first[i+1]&&n.s[l]<e.t1;l++){if(s++>4*dn)return[];if(o.launch[n.
-at[l]]>=0&&r.push(n.at[l])>dn)return[]}}return r}function cr(t,e,n,o,r){let s=At(e,n,e.data.launch[o])??ki(e,n,e.data.launch[o]),a=At(e,n,o);if(s===null||a===null)
+at[l]]>=0&&r.push(n.at[l])>dn)return[]}}return r}function ir(t,e,n,o,r){let s=At(e,n,e.data.launch[o])??Si(e,n,e.data.launch[o]),a=At(e,n,o);if(s===null||a===null)
 return;let c=a.y>s.y,i=s.x+Math.min(s.width/2,12),l=s.y+(c?$-1:0),f=a.y+(c?0:$-1),u=Math.min(60,Math.abs(f-l)/2+8)*(c?1:-1);t.strokeStyle=e.colors.arrow,t.fillStyle=
 e.colors.arrow,t.lineWidth=r,t.beginPath(),t.moveTo(i,l),t.bezierCurveTo(i,l+u,a.x,f-u,a.x,f),t.stroke();let d=c?-6:6;t.beginPath(),t.moveTo(a.x,f),t.lineTo(a.x-
-3.5,f+d),t.lineTo(a.x+3.5,f+d),t.fill()}function ki(t,e,n){let o=n;for(;o>=0&&t.rows.row[o]>=t.layout.shown[t.data.lane[o]];)o=t.data.parent[o];let r=o<0?null:At(
-t,e,o);return r&&{x:e.x(t.data.start[n]),y:r.y,width:1}}function fr(t,e){let n=document.createElement("canvas");return{canvas:t,context:N(t,{alpha:!1}),stripCanvas:n,stripContext:N(n),strip:null,labels:new Array(e.header.
-names.length)}}function ur(t,e,n){let{stripCanvas:o,stripContext:r}=t;if(t.strip===null||o.width<e||o.height<n){o.width=e,o.height=Math.max(n,o.height);let s=r.
-createImageData(e,o.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var pn="#e5484d";function dr(t){let e=[0];for(let n of t.header.lanes)e.push(e[e.length-1]+n.count);return(t.header.races??[]).map(n=>({...n,event:Mi(t,n,e)}))}
-function Mi(t,{lane:e,at:n,dur:o},r){if(e<0)return-1;for(let s=r[e];s<r[e+1];s++)if(t.start[s]===n&&t.dur[s]===o)return s;return-1}function hr(t,e,{x:n,t0:o,t1:r}){
+3.5,f+d),t.lineTo(a.x+3.5,f+d),t.fill()}function Si(t,e,n){let o=n;for(;o>=0&&t.rows.row[o]>=t.layout.shown[t.data.lane[o]];)o=t.data.parent[o];let r=o<0?null:At(
+t,e,o);return r&&{x:e.x(t.data.start[n]),y:r.y,width:1}}function ur(t,e){let n=document.createElement("canvas");return{canvas:t,context:N(t,{alpha:!1}),stripCanvas:n,stripContext:N(n),strip:null,labels:new Array(e.header.
+names.length)}}function dr(t,e,n){let{stripCanvas:o,stripContext:r}=t;if(t.strip===null||o.width<e||o.height<n){o.width=e,o.height=Math.max(n,o.height);let s=r.
+createImageData(e,o.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var pn="#e5484d";function hr(t){let e=[0];for(let n of t.header.lanes)e.push(e[e.length-1]+n.count);return(t.header.races??[]).map(n=>({...n,event:Ei(t,n,e)}))}
+function Ei(t,{lane:e,at:n,dur:o},r){if(e<0)return-1;for(let s=r[e];s<r[e+1];s++)if(t.start[s]===n&&t.dur[s]===o)return s;return-1}function pr(t,e,{x:n,t0:o,t1:r}){
 t.fillStyle=pn;for(let{at:s}of e.races){if(s<o||s>r)continue;let a=Math.round(n(s));t.fillRect(a,A-14,1.5,14),t.beginPath(),t.moveTo(a,A-14),t.lineTo(a+9,A-10.5),
-t.lineTo(a,A-7),t.fill()}}var mn="#d55e00",pr=8;function mr(t){let e=t.header.syncs??[];if(!e.length)return[];let n=[0];for(let r of t.header.lanes)n.push(n[n.length-1]+r.count);let o=new Map(
+t.lineTo(a,A-7),t.fill()}}var mn="#d55e00",mr=8;function gr(t){let e=t.header.syncs??[];if(!e.length)return[];let n=[0];for(let r of t.header.lanes)n.push(n[n.length-1]+r.count);let o=new Map(
 e.map(r=>[`${r.lane} ${r.at} ${r.dur}`,-1]));for(let r of new Set(e.map(s=>s.lane)))for(let s=n[r];s<n[r+1];s++){let a=`${r} ${t.start[s]} ${t.dur[s]}`;o.has(a)&&
-o.set(a,s)}return e.map(r=>({...r,event:o.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function gr(t,e,{x:n,t0:o,t1:r}){t.fillStyle=mn;for(let{at:s,dur:a}of e.syncs){
-if(s+a<o||s>r)continue;let c=Math.round(n(s));t.fillRect(c,A-pr/2,Math.max(1.5,n(s+a)-c),pr/2)}}var Ai=4e3;function wr(t,e,n){let o=Qo(e),r=tr(e),s=ue(Mt(e,!0)),a=be(e,o,r),c=Ko(t),i=new Set(e.header.lanes.flatMap((f,u)=>f.is_idle?[u]:[])),l=e.header.lanes.
-map((f,u)=>u);return{data:e,options:n,dom:c,painter:fr(c.canvas,e),rows:o,tone:r,hostTone:Ti(e,a),whole:s,extent:Mt(e),view:[...s],index:a,launches:ir(e),collapsed:i,
-order:l,pinned:new Set,filters:new Map,lanesPanel:null,layout:de(o.heights,i,l),steps:Si(e),races:dr(e),syncs:mr(e),marks:[],chosen:null,names:null,search:null,
-range:null,selected:null,focused:null,hover:null,hasFocus:!1,focusLane:-1,isArmed:!1,drag:null,held:new Set,pointerX:null,scroll:0,size:{width:0,height:0,gutter:150,
-ratio:1},...gn(n.theme??"light"),overview:null,lowerNames:null,script:[],pending:0,beforeFrame:null,isGone:!1,isReleased:!1,cleanups:[]}}function gn(t){let e=U[t],
-n=Wt(t),o=Number.parseInt(e.dim.slice(1),16),r=((o&255)<<16|o&65280|o>>16)>>>0;return{mode:t,colors:e,tones:n,dimPixels:new Uint32Array(n.pixels.length).fill(r)}}
-function E(t,e,n,o,r){e.addEventListener(n,o,r),t.cleanups.push(()=>e.removeEventListener(n,o,r))}function Ti({header:t},{first:e,laneRow:n,tone:o}){let r=t.lanes.
-findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:o[e[n[r]]]}function Si(t){let e=new Set(t.header.step_names),n=[];if(!e.size)return n;for(let o=0;o<
-t.n;o++)e.has(t.name[o])&&t.header.lanes[t.lane[o]].kind==="host"&&n.push({t0:t.start[o],t1:t.start[o]+t.dur[o]});return n.length>Ai?[]:n.sort((o,r)=>o.t0-r.t0)}var Ei=4,Oi={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function $i(t,e){let n=t.getBoundingClientRect();return[e.clientX-n.left,e.clientY-n.top]}
-function ke(t,e,n){return e<t.size.gutter?n<A?"corner":"gutter":n<S?"overview":n<A?"ruler":"plot"}function br(t,e){let{canvas:n}=t.dom,o=r=>$i(n,r);E(t,n,"point\
+o.set(a,s)}return e.map(r=>({...r,event:o.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function wr(t,e,{x:n,t0:o,t1:r}){t.fillStyle=mn;for(let{at:s,dur:a}of e.syncs){
+if(s+a<o||s>r)continue;let c=Math.round(n(s));t.fillRect(c,A-mr/2,Math.max(1.5,n(s+a)-c),mr/2)}}var Oi=4e3;function br(t,e,n){let o=tr(e),r=er(e),s=fe(Mt(e,!0)),a=be(e,o,r),c=Xo(t),i=new Set(e.header.lanes.flatMap((f,u)=>f.is_idle?[u]:[])),l=e.header.lanes.
+map((f,u)=>u);return{data:e,options:n,dom:c,painter:ur(c.canvas,e),rows:o,tone:r,hostTone:$i(e,a),whole:s,extent:Mt(e),view:[...s],before:[],after:[],movedAt:-1/0,
+index:a,launches:lr(e),collapsed:i,order:l,pinned:new Set,filters:new Map,lanesPanel:null,layout:ue(o.heights,i,l),steps:Ci(e),races:hr(e),syncs:gr(e),marks:[],
+chosen:null,names:null,search:null,range:null,selected:null,focused:null,hover:null,hasFocus:!1,focusLane:-1,isArmed:!1,drag:null,held:new Set,pointerX:null,scroll:0,
+size:{width:0,height:0,gutter:150,ratio:1},...gn(n.theme??"light"),overview:null,lowerNames:null,script:[],pending:0,beforeFrame:null,isGone:!1,isReleased:!1,cleanups:[]}}
+function gn(t){let e=U[t],n=Ut(t),o=Number.parseInt(e.dim.slice(1),16),r=((o&255)<<16|o&65280|o>>16)>>>0;return{mode:t,colors:e,tones:n,dimPixels:new Uint32Array(
+n.pixels.length).fill(r)}}function E(t,e,n,o,r){e.addEventListener(n,o,r),t.cleanups.push(()=>e.removeEventListener(n,o,r))}function $i({header:t},{first:e,laneRow:n,
+tone:o}){let r=t.lanes.findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:o[e[n[r]]]}function Ci(t){let e=new Set(t.header.step_names),n=[];if(!e.size)
+return n;for(let o=0;o<t.n;o++)e.has(t.name[o])&&t.header.lanes[t.lane[o]].kind==="host"&&n.push({t0:t.start[o],t1:t.start[o]+t.dur[o]});return n.length>Oi?[]:n.
+sort((o,r)=>o.t0-r.t0)}var _i=4,Li={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function Ri(t,e){let n=t.getBoundingClientRect();return[e.clientX-n.left,e.clientY-n.top]}
+function ke(t,e,n){return e<t.size.gutter?n<A?"corner":"gutter":n<S?"overview":n<A?"ruler":"plot"}function xr(t,e){let{canvas:n}=t.dom,o=r=>Ri(n,r);E(t,n,"point\
 erdown",r=>{if(r.button!==0)return;let[s,a]=o(r),c=ke(t,s,a);t.isArmed=!0,n.focus({preventScroll:!0}),n.setPointerCapture(r.pointerId);let i=c==="ruler"||c==="p\
 lot"&&r.shiftKey?"range":c;t.drag={kind:i,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:e.timeAt(s)},i==="overview"&&e.centre(un(t,s))}),E(t,n,"pointer\
-move",r=>{let[s,a]=o(r);if(t.drag===null){let c=ke(t,s,a);n.style.cursor=Oi[c]??"default",c==="plot"?e.hover(s,a):e.leave()}else Ci(t,e,s,a)}),E(t,n,"pointerup",
+move",r=>{let[s,a]=o(r);if(t.drag===null){let c=ke(t,s,a);n.style.cursor=Li[c]??"default",c==="plot"?e.hover(s,a):e.leave()}else Ii(t,e,s,a)}),E(t,n,"pointerup",
 r=>{let[s,a]=o(r),{drag:c}=t;t.drag=null,n.style.cursor="default",c!==null&&(c.kind==="range"&&c.moved?e.finishRange():c.kind==="gutter"?c.moved?e.dropLane(c.y,
 a):e.toggleLane(a):!c.moved&&c.kind==="range"&&!e.measureTo(s,a)?e.clearRange():!c.moved&&c.kind==="plot"&&e.click(s,a))}),E(t,n,"pointercancel",()=>{t.drag=null}),
 E(t,n,"pointerleave",()=>{t.isArmed=t.drag!==null,e.leave()}),E(t,n,"dblclick",r=>{let[s,a]=o(r);ke(t,s,a)==="plot"?e.zoomToEventAt(s,a):ke(t,s,a)!=="gutter"&&e.
-fit()}),E(t,n,"wheel",r=>_i(t,e,r,o(r)),{passive:!1})}function Ci(t,e,n,o){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(n-r.x,o-r.y)<Ei))if(r.moved=!0,r.kind===
+fit()}),E(t,n,"wheel",r=>Ni(t,e,r,o(r)),{passive:!1})}function Ii(t,e,n,o){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(n-r.x,o-r.y)<_i))if(r.moved=!0,r.kind===
 "plot"){t.dom.canvas.style.cursor="grabbing";let s=(r.view[1]-r.view[0])/(t.size.width-t.size.gutter),a=(n-r.x)*s;e.show([r.view[0]-a,r.view[1]-a]),t.dom.frame.
 scrollTop=r.scroll-(o-r.y)}else r.kind==="range"?e.dragRange(r.from,e.timeAt(Math.min(Math.max(n,t.size.gutter),t.size.width))):r.kind==="overview"&&e.centre(un(
-t,n))}function _i(t,e,n,[o]){let r=n.deltaMode===1?16:n.deltaMode===2?400:1,[s,a]=[n.deltaX*r,n.deltaY*r],c=n.ctrlKey||n.metaKey;if(!c&&!t.isArmed)return;n.preventDefault();
+t,n))}function Ni(t,e,n,[o]){let r=n.deltaMode===1?16:n.deltaMode===2?400:1,[s,a]=[n.deltaX*r,n.deltaY*r],c=n.ctrlKey||n.metaKey;if(!c&&!t.isArmed)return;n.preventDefault();
 let i=n.shiftKey&&s===0?a:s;!c&&(n.shiftKey||Math.abs(s)>Math.abs(a))?e.pan(i):e.zoom(Math.exp(Math.min(Math.max(a,-200),200)*(c&&Math.abs(a)<30?.01:.0022)),o)}
-var wn={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},yr={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function xr(t,e){let{canvas:n,search:o}=t.dom;
-E(t,n,"keydown",r=>{r.ctrlKey||r.metaKey||r.altKey||Li(t,e,r)&&(r.preventDefault(),r.stopPropagation())}),E(t,n,"keyup",r=>t.held.delete(r.key.toLowerCase())),E(
+var wn={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},yr={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function kr(t,e){let{canvas:n,search:o}=t.dom;
+E(t,n,"keydown",r=>{r.ctrlKey||r.metaKey||r.altKey||Pi(t,e,r)&&(r.preventDefault(),r.stopPropagation())}),E(t,n,"keyup",r=>t.held.delete(r.key.toLowerCase())),E(
 t,n,"focus",()=>e.focusChanged(!0)),E(t,n,"blur",()=>{t.held.clear(),t.isArmed=!1,e.focusChanged(!1)}),E(t,o,"input",()=>e.search(o.value)),E(t,o,"keydown",r=>{
 if(r.stopPropagation(),r.key==="Enter")e.nextMatch(r.shiftKey?-1:1);else if(r.key==="Escape")o.value="",e.search(""),n.focus({preventScroll:!0});else return;r.preventDefault()})}
-function Li(t,e,n){let o=n.key.length===1?n.key.toLowerCase():n.key;if(o in wn)e.hold(o);else if(o in yr)e.arrow(yr[o]);else if(o==="Enter"||o===" ")e.enter();else if(o===
-"f"||o==="z")e.zoomToFocused();else if(o==="0")e.fit();else if(o==="?")e.showKeys();else if(o==="l")e.follow();else if(o==="c")e.toggleFocusLane();else if(o==="\
-p")e.pinFocusLane();else if(o==="/")t.dom.search.select();else if(o==="n")e.nextMatch(n.shiftKey?-1:1);else if(o==="+"||o==="=")e.zoom(.7,null);else if(o==="-")
-e.zoom(1/.7,null);else if(o==="Home"||o==="End")e.toEnd(o==="End");else if(o==="PageUp"||o==="PageDown")t.dom.frame.scrollBy(0,(o==="PageUp"?-.8:.8)*t.size.height);else
-return o==="Escape"?e.escape():!1;return!0}function yn(t){let e=[0,0];for(let n of t)e[0]+=wn[n][0],e[1]+=wn[n][1];return e}var Ri=.25;function vr(t,e,n){let{x:o,t0:r,t1:s,width:a}=n,{gutter:c}=e.size,{ticks:i}=qo(r,s,a);t.fillStyle=e.colors.line,t.fillRect(c,A-1,a,1),t.textAlign="le\
+function Pi(t,e,n){let o=n.key.length===1?n.key.toLowerCase():n.key;if(o in wn)e.hold(o);else if(o in yr)e.arrow(yr[o]);else if(o==="Enter"||o===" ")e.enter();else if(o===
+"f"||o==="z")e.zoomToFocused();else if(o==="0")e.fit();else if(o==="b"||o==="Backspace")e.back(n.shiftKey);else if(o==="?")e.showKeys();else if(o==="l")e.follow();else if(o===
+"c")e.toggleFocusLane();else if(o==="p")e.pinFocusLane();else if(o==="/")t.dom.search.select();else if(o==="n")e.nextMatch(n.shiftKey?-1:1);else if(o==="+"||o===
+"=")e.zoom(.7,null);else if(o==="-")e.zoom(1/.7,null);else if(o==="Home"||o==="End")e.toEnd(o==="End");else if(o==="PageUp"||o==="PageDown")t.dom.frame.scrollBy(
+0,(o==="PageUp"?-.8:.8)*t.size.height);else return o==="Escape"?e.escape():!1;return!0}function bn(t){let e=[0,0];for(let n of t)e[0]+=wn[n][0],e[1]+=wn[n][1];return e}var Hi=.25;function vr(t,e,n){let{x:o,t0:r,t1:s,width:a}=n,{gutter:c}=e.size,{ticks:i}=qo(r,s,a);t.fillStyle=e.colors.line,t.fillRect(c,A-1,a,1),t.textAlign="le\
 ft";for(let{t:f,text:u}of i){let d=Math.round(o(f));t.fillStyle=e.colors.line,t.fillRect(d,A-8,1,8),t.fillStyle=e.colors.muted,d+60<e.size.width&&t.fillText(u,d+
-4,S+Ut/2)}let{range:l}=e;l!==null&&l[1]>r&&l[0]<s&&Ii(t,e,l,n)}function Ii(t,e,n,{x:o,width:r}){let{gutter:s}=e.size,a=k(n[1]-n[0]),c=t.measureText(a).width+12,
-i=(o(n[0])+o(n[1]))/2,l=Math.min(Math.max(i-c/2,s),s+r-c);t.fillStyle=e.colors.tip,t.fillRect(l,S+3,c,Ut-6),t.fillStyle=e.colors.tipText,t.fillText(a,l+6,S+Ut/2)}
-function kr(t,e,n){let{gutter:o,height:r}=e.size;t.fillStyle=e.colors.gutter,t.fillRect(0,0,o,r),t.textAlign="left";for(let s of n.parts){t.save(),t.beginPath(),
-t.rect(0,s.top,o-1,s.bottom-s.top),t.clip(),bn(t,e,n,s,0);for(let a of s.lanes)Ni(t,e,n,s,a);t.restore()}t.fillStyle=e.colors.line,t.fillRect(o-1,0,1,r),t.fillRect(
-0,A-1,o,1);for(let{bottom:s}of n.parts.slice(1))t.fillRect(0,s-2,e.size.width,2)}function Ni(t,e,n,o,r){let{layout:s,colors:a,size:c}=e,i=e.rows.heights[r]>1,l=$/
-2+4,f=n.down(r,s.tops[r])+l,u=n.down(r,s.ends[r])-l,d=Math.round(Math.min(Math.max(f,o.top+l),u));t.fillStyle=a.muted,i&&Fi(t,12,d,e.collapsed.has(r)),t.fillStyle=
-r===e.focusLane&&e.hasFocus?a.accent:a.text,t.fillText(Pi(t,Hi(e,r),c.gutter-32),22,d)}function Pi(t,e,n){return t.measureText(e).width<=n?e:ft(t,e.replace(/^(thread \S+) \([^()]*\)/,
-"$1"),n,Ri)}function Hi({data:t,filters:e},n){let{label:o}=t.header.lanes[n];return e.has(n)?`${o} (${e.get(n)?.text})`:o}function Fi(t,e,n,o){let r=o?[[-2.5,-4],
-[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(e+s,n+a);t.fill()}function bn(t,e,{down:n},{lanes:o},r){t.fillStyle=e.colors.
-lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-r,1)}var Bi=5,Mr=24;function Ar(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:c}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:i,dur:l,note:f}of e.
-marks){if(i+l<o||i>r)continue;let u=Math.max(s,Math.round(n(i))),d=Math.min(a,Math.max(u+2,n(i+l)));t.fillRect(u,S,d-u,Bi),t.globalAlpha=.5,i>=o&&t.fillRect(u,S,
-1,c-S),t.globalAlpha=1;let p=f.length>Mr?`${f.slice(0,Mr)}\u2026`:f;if(!p)continue;let g=t.measureText(p).width+8,m=Math.min(u,a-g);t.fillRect(m,S,g,A-S-9),t.fillStyle=
-e.colors.bg,t.fillText(p,m+4,S+(A-S-9)/2+.5),t.fillStyle=e.colors.accent}}function Tr({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,c=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${k(t.self[n])}`:"",i=[o[t.name[n]].
+4,S+Dt/2)}let{range:l}=e;l!==null&&l[1]>r&&l[0]<s&&Fi(t,e,l,n)}function Fi(t,e,n,{x:o,width:r}){let{gutter:s}=e.size,a=v(n[1]-n[0]),c=t.measureText(a).width+12,
+i=(o(n[0])+o(n[1]))/2,l=Math.min(Math.max(i-c/2,s),s+r-c);t.fillStyle=e.colors.tip,t.fillRect(l,S+3,c,Dt-6),t.fillStyle=e.colors.tipText,t.fillText(a,l+6,S+Dt/2)}
+function Mr(t,e,n){let{gutter:o,height:r}=e.size;t.fillStyle=e.colors.gutter,t.fillRect(0,0,o,r),t.textAlign="left";for(let s of n.parts){t.save(),t.beginPath(),
+t.rect(0,s.top,o-1,s.bottom-s.top),t.clip(),yn(t,e,n,s,0);for(let a of s.lanes)Bi(t,e,n,s,a);t.restore()}t.fillStyle=e.colors.line,t.fillRect(o-1,0,1,r),t.fillRect(
+0,A-1,o,1);for(let{bottom:s}of n.parts.slice(1))t.fillRect(0,s-2,e.size.width,2)}function Bi(t,e,n,o,r){let{layout:s,colors:a,size:c}=e,i=e.rows.heights[r]>1,l=$/
+2+4,f=n.down(r,s.tops[r])+l,u=n.down(r,s.ends[r])-l,d=Math.round(Math.min(Math.max(f,o.top+l),u));t.fillStyle=a.muted,i&&Ui(t,12,d,e.collapsed.has(r)),t.fillStyle=
+r===e.focusLane&&e.hasFocus?a.accent:a.text,t.fillText(zi(t,Di(e,r),c.gutter-32),22,d)}function zi(t,e,n){return t.measureText(e).width<=n?e:ft(t,e.replace(/^(thread \S+) \([^()]*\)/,
+"$1"),n,Hi)}function Di({data:t,filters:e},n){let{label:o}=t.header.lanes[n];return e.has(n)?`${o} (${e.get(n)?.text})`:o}function Ui(t,e,n,o){let r=o?[[-2.5,-4],
+[3,0],[-2.5,4]]:[[-4,-2.5],[4,-2.5],[0,3]];t.beginPath();for(let[s,a]of r)t.lineTo(e+s,n+a);t.fill()}function yn(t,e,{down:n},{lanes:o},r){t.fillStyle=e.colors.
+lineSoft;for(let s of o)t.fillRect(r,Math.round(n(s,e.layout.ends[s]))-1,e.size.width-r,1)}var Wi=5,Ar=24;function Tr(t,e,{x:n,t0:o,t1:r}){let{gutter:s,width:a,height:c}=e.size;t.fillStyle=e.colors.accent,t.textAlign="left";for(let{at:i,dur:l,note:f}of e.
+marks){if(i+l<o||i>r)continue;let u=Math.max(s,Math.round(n(i))),d=Math.min(a,Math.max(u+2,n(i+l)));t.fillRect(u,S,d-u,Wi),t.globalAlpha=.5,i>=o&&t.fillRect(u,S,
+1,c-S),t.globalAlpha=1;let p=f.length>Ar?`${f.slice(0,Ar)}\u2026`:f;if(!p)continue;let g=t.measureText(p).width+8,m=Math.min(u,a-g);t.fillRect(m,S,g,A-S-9),t.fillStyle=
+e.colors.bg,t.fillText(p,m+4,S+(A-S-9)/2+.5),t.fillStyle=e.colors.accent}}function Sr({data:t,races:e},n){let{names:o,cats:r,lanes:s}=t.header,c=s[t.lane[n]].kind==="host"&&t.self[n]!==t.dur[n]?`, self ${v(t.self[n])}`:"",i=[o[t.name[n]].
 slice(0,400)||"(no name)"],l=xn(t,n),f=t.name[n+s[t.lane[n]].enclosing-1];l&&i.push(`${l}, the innermost: ${o[f].slice(0,200)}`),i.push(t.flags[n]&R.instant?"in\
-stant":`${k(t.dur[n])}${c}`),i.push(`${r[t.cat[n]]||"no category"} \xB7 at ${Di(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);i.push(
-`launched by ${p}, ${k(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&i.push(`race: ${d.title}`),i}function xn(t,e){let{enclosing:n}=t.
-header.lanes[t.lane[e]],o=e===0||t.lane[e-1]!==t.lane[e];return n>1&&o?`${n} enclosing frames`:void 0}function Me(t,e){let{names:n,cats:o,lanes:r}=t.header,s=[n[t.
-name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&R.instant?"an instant":`lasts ${k(t.dur[e])}`),s.push(`starts at ${k(t.start[e])}`,
-`on ${r[t.lane[e]].label}`),t.launch[e]>=0&&s.push(`launched by ${n[t.name[t.launch[e]]].slice(0,100)}`),s.join(", ")}function Sr(t){return t.slice(0,300).replace(
-/^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function Er(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
-"")||t}var zi=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function Di(t){let[e,n,o]=zi.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var Ui='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',Wi=28;function Or(t){let{painter:e,size:n,colors:o}=t,r=e.context;
-r.setTransform(n.ratio,0,0,n.ratio,0,0),r.font=Ui,r.textBaseline="middle",r.fillStyle=o.bg,r.fillRect(0,0,n.width,n.height);let s=ot(t);for(let a of s.parts)Gi(
-r,t,s,a);tl(r,t,s),vr(r,t,s),Ar(r,t,s),gr(r,t,s),hr(r,t,s),ar(r,t,s),kr(r,t,s)}function Gi(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.
-width,o.bottom-o.top),t.clip(),Ki(t,e,n),bn(t,e,n,o,r),ji(t,e,n,o),Qi(t,e,n),lr(t,e,n),t.restore()}function Ki(t,e,{x:n,t0:o,t1:r}){t.fillStyle=e.colors.band,t.
+stant":`${v(t.dur[n])}${c}`),i.push(`${r[t.cat[n]]||"no category"} \xB7 at ${Ki(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);i.push(
+`launched by ${p}, ${v(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&i.push(`race: ${d.title}`),i}function xn(t,e){let{enclosing:n}=t.
+header.lanes[t.lane[e]],o=e===0||t.lane[e-1]!==t.lane[e];return n>1&&o?`${n} enclosing frames`:void 0}function ve(t,e){let{names:n,cats:o,lanes:r}=t.header,s=[n[t.
+name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&R.instant?"an instant":`lasts ${v(t.dur[e])}`),s.push(`starts at ${v(t.start[e])}`,
+`on ${r[t.lane[e]].label}`),t.launch[e]>=0&&s.push(`launched by ${n[t.name[t.launch[e]]].slice(0,100)}`),s.join(", ")}function Er(t){return t.slice(0,300).replace(
+/^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function Or(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
+"")||t}var Gi=[[1e9,"s",9],[1e6,"ms",6],[1e3,"\xB5s",3]];function Ki(t){let[e,n,o]=Gi.find(([r])=>Math.abs(t)>=r)??[1,"ns",0];return`${(t/e).toFixed(o)} ${n}`}var Xi='11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',ji=28;function $r(t){let{painter:e,size:n,colors:o}=t,r=e.context;
+r.setTransform(n.ratio,0,0,n.ratio,0,0),r.font=Xi,r.textBaseline="middle",r.fillStyle=o.bg,r.fillRect(0,0,n.width,n.height);let s=ot(t);for(let a of s.parts)Vi(
+r,t,s,a);rl(r,t,s),vr(r,t,s),Tr(r,t,s),wr(r,t,s),pr(r,t,s),cr(r,t,s),Mr(r,t,s)}function Vi(t,e,n,o){let{gutter:r}=e.size;t.save(),t.beginPath(),t.rect(r,o.top,n.
+width,o.bottom-o.top),t.clip(),qi(t,e,n),yn(t,e,n,o,r),Yi(t,e,n,o),ol(t,e,n),fr(t,e,n),t.restore()}function qi(t,e,{x:n,t0:o,t1:r}){t.fillStyle=e.colors.band,t.
 globalAlpha=e.colors.bandAlpha,e.steps.forEach((s,a)=>{a%2===0&&s.t1>o&&s.t0<r&&t.fillRect(n(s.t0),A,Math.max(1,n(s.t1)-n(s.t0)),e.size.height)}),t.globalAlpha=
-1}function ji(t,e,n,o){let{painter:r,size:s}=e,a=Xi(e,n,o);if(!a.length)return;let{pixels:c}=n,{image:i,pixels:l}=ur(r,c,a.length);l.fill(0,0,i.width*a.length);
-let f=a.flatMap(({lane:p,row:g},m)=>qi(e,n,p,g,l,m*i.width));r.stripContext.putImageData(i,0,0,0,0,c,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,c/s.
-ratio];a.forEach(({lane:p,row:g},m)=>{let w=Math.round(n.y(p,g));t.drawImage(r.stripCanvas,0,m,c,1,u,w,d,$-1)}),Vi(t,e,n,f)}function Xi(t,{y:e},{lanes:n,top:o,bottom:r}){
-let s=[];for(let a of n)for(let c=0;c<t.layout.shown[a];c++){let i=e(a,c);i>o-$&&i<r&&s.push({lane:a,row:c})}return s}function qi(t,e,n,o,r,s){let{index:a,chosen:c,
-tones:i}=t,l=Wi*t.size.ratio,f=e.y(n,o),u={t0:e.t0,w:e.w,width:e.pixels,out:r,base:s,minWidth:l},d=[],p=(g,m,w)=>nr(g,a.laneRow[n]+o,u,m,(b,x,y)=>{w?.[g.at[b]]||
-d.push({i:g.at[b],tone:g.tone[b],x0:x,x1:y,y:f,isDim:w!==null})});return c===null?p(a,i.pixels,null):(p(a,t.dimPixels,c.keep),p(c.index,i.pixels,null)),d}function Vi(t,e,n,o){
+1}function Yi(t,e,n,o){let{painter:r,size:s}=e,a=Zi(e,n,o);if(!a.length)return;let{pixels:c}=n,{image:i,pixels:l}=dr(r,c,a.length);l.fill(0,0,i.width*a.length);
+let f=a.flatMap(({lane:p,row:g},m)=>Ji(e,n,p,g,l,m*i.width));r.stripContext.putImageData(i,0,0,0,0,c,a.length),t.imageSmoothingEnabled=!1;let[u,d]=[s.gutter,c/s.
+ratio];a.forEach(({lane:p,row:g},m)=>{let w=Math.round(n.y(p,g));t.drawImage(r.stripCanvas,0,m,c,1,u,w,d,$-1)}),Qi(t,e,n,f)}function Zi(t,{y:e},{lanes:n,top:o,bottom:r}){
+let s=[];for(let a of n)for(let c=0;c<t.layout.shown[a];c++){let i=e(a,c);i>o-$&&i<r&&s.push({lane:a,row:c})}return s}function Ji(t,e,n,o,r,s){let{index:a,chosen:c,
+tones:i}=t,l=ji*t.size.ratio,f=e.y(n,o),u={t0:e.t0,w:e.w,width:e.pixels,out:r,base:s,minWidth:l},d=[],p=(g,m,w)=>or(g,a.laneRow[n]+o,u,m,(y,x,b)=>{w?.[g.at[y]]||
+d.push({i:g.at[y],tone:g.tone[y],x0:x,x1:b,y:f,isDim:w!==null})});return c===null?p(a,i.pixels,null):(p(a,t.dimPixels,c.keep),p(c.index,i.pixels,null)),d}function Qi(t,e,n,o){
 let{ratio:r,gutter:s}=e.size;t.textAlign="left";for(let{i:a,tone:c,x0:i,x1:l,y:f,isDim:u}of o){let d=Math.max(0,i)/r,p=Math.min(n.width,l/r)-d-8,g=xn(e.data,a)??
-Yi(t,e,e.data.name[a],p);g&&(t.fillStyle=u?e.colors.muted:e.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(f)+$/2))}}function Yi(t,e,n,o){let{labels:r}=e.
-painter,s=r[n]??Ji(t,e.data.header,n);if(r[n]=s,s.width<=o)return s.text;if(s.shortWidth<=o)return s.short;let a=Math.floor(s.short.length*o/s.shortWidth);for(;a>=
-2&&Zi(t,s,a)>o;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Zi(t,e,n){return e.cuts[n]??=t.measureText(`${e.short.slice(0,n)}\u2026`).width,e.cuts[n]}
-function Ji(t,e,n){let o=e.short[n],r=o??Sr(e.names[n]),s=o??Er(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}
-function Qi(t,e,n){for(let{event:o}of e.syncs)o>=0&&Kt(t,e,n,o,mn,1.5);for(let{event:o}of e.races)o>=0&&Kt(t,e,n,o,pn,2.5);e.hover!==null&&e.hover!==e.selected&&
-Kt(t,e,n,e.hover,e.colors.text,1),e.selected!==null&&Kt(t,e,n,e.selected,e.colors.accent,2.5),e.focused!==null&&e.focused!==e.selected&&e.hasFocus&&Kt(t,e,n,e.focused,
-e.colors.text,2,[4,2])}function Kt(t,e,n,o,r,s,a=[]){let c=At(e,n,o);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let i=Math.max(c.x,e.size.
-gutter-4);t.strokeRect(i,c.y,Math.max(2,Math.min(c.x+c.width,e.size.width+4)-i),$-1),t.setLineDash([])}function tl(t,e,{x:n,width:o}){if(e.range===null)return;let{
+tl(t,e,e.data.name[a],p);g&&(t.fillStyle=u?e.colors.muted:e.tones.ink[c],t.fillText(g,Math.round(s+d+4),Math.round(f)+$/2))}}function tl(t,e,n,o){let{labels:r}=e.
+painter,s=r[n]??nl(t,e.data.header,n);if(r[n]=s,s.width<=o)return s.text;if(s.shortWidth<=o)return s.short;let a=Math.floor(s.short.length*o/s.shortWidth);for(;a>=
+2&&el(t,s,a)>o;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function el(t,e,n){return e.cuts[n]??=t.measureText(`${e.short.slice(0,n)}\u2026`).width,e.cuts[n]}
+function nl(t,e,n){let o=e.short[n],r=o??Er(e.names[n]),s=o??Or(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}
+function ol(t,e,n){for(let{event:o}of e.syncs)o>=0&&Gt(t,e,n,o,mn,1.5);for(let{event:o}of e.races)o>=0&&Gt(t,e,n,o,pn,2.5);e.hover!==null&&e.hover!==e.selected&&
+Gt(t,e,n,e.hover,e.colors.text,1),e.selected!==null&&Gt(t,e,n,e.selected,e.colors.accent,2.5),e.focused!==null&&e.focused!==e.selected&&e.hasFocus&&Gt(t,e,n,e.focused,
+e.colors.text,2,[4,2])}function Gt(t,e,n,o,r,s,a=[]){let c=At(e,n,o);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let i=Math.max(c.x,e.size.
+gutter-4);t.strokeRect(i,c.y,Math.max(2,Math.min(c.x+c.width,e.size.width+4)-i),$-1),t.setLineDash([])}function rl(t,e,{x:n,width:o}){if(e.range===null)return;let{
 gutter:r,height:s}=e.size,a=l=>Math.min(Math.max(l,r),r+o),[c,i]=e.range.map(l=>a(n(l)));i<=r||c>=r+o||(t.fillStyle=e.colors.accent,t.globalAlpha=e.colors.rangeAlpha,
-t.fillRect(c,S,i-c,s-S),t.globalAlpha=1,c>r&&t.fillRect(c-.5,S,1,s),i<r+o&&t.fillRect(i-.5,S,1,s))}function $r(t){let e=new Uint8Array(U.groups.length);for(let n of t.
-index.tone)e[n/V|0]=1;return U.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*V]]]:[])}var Cr=2e3;function Ot(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(A+$,e.clientHeight),a=window.devicePixelRatio||
-1;n.style.height=`${Math.max(s,Math.ceil(t.layout.total+A))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,ratio:a,gutter:Math.
-round(Math.min(188,Math.max(132,r*.2),r*.35))},o.width=Math.round(r*a),o.height=Math.round(s*a),o.style.width=`${r}px`,o.style.height=`${s}px`,Ae(t)):O(t)}function Lr(t,e){
-if(t.isReleased!==e)return;if(t.isReleased=!e,e){t.size={...t.size,width:0},Ot(t);return}let{canvas:n}=t.dom;for(let o of[n,t.painter.stripCanvas])o.width=o.height=
-0;t.painter.strip=null,t.overview=null}function Ae(t){if(t.isReleased)return;let e=performance.now();t.scroll=t.dom.frame.scrollTop,Or(t),t.script.push(performance.
-now()-e),t.script.length>Cr&&t.script.splice(0,Cr/2)}function O(t){t.pending||t.isGone||(t.pending=requestAnimationFrame(e=>{t.pending=0,!t.isGone&&(t.beforeFrame?.(
-e),Ae(t))}))}function Et(t,e){let n=fn(e,t.extent);n[0]===t.view[0]&&n[1]===t.view[1]||(t.view=n,t.options.onTime?.([...n]),O(t))}function J(t,e){let n=fn(e,t.extent);
-if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){Et(t,n);return}let o=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-r)/180),
-c=1-(1-a)**3;Et(t,a<1?[o[0]+(n[0]-o[0])*c,o[1]+(n[1]-o[1])*c]:n),a>=1?t.beforeFrame=null:O(t)},O(t)}function $t(t){let{data:e,names:n,search:o,filters:r}=t;if(n===
-null&&o===null&&!r.size)t.chosen=null;else{let s=new Uint8Array(e.header.names.length);for(let i=0;i<s.length;i++)s[i]=+((n===null||n.has(i))&&(o===null||o.isHit[i]));
-let a=new Uint8Array(e.n),c=e.header.lanes.map((i,l)=>r.get(l)?.isHit??null);for(let i=0;i<e.n;i++)a[i]=s[e.name[i]]&(c[e.lane[i]]?.[e.name[i]]??1);t.chosen={keep:a,
-index:be(e,t.rows,t.tone,a)}}O(t)}function vn(t){let{rows:e,collapsed:n,order:o,pinned:r}=t;t.layout=de(e.heights,n,o,r.size),Ot(t)}function pt(t){t.options.onSelect?.(
-{range:t.range&&[...t.range],event:t.selected,names:t.names&&new Set(t.names)})}function mt(t,e,n=!1){let{data:o,view:r,dom:s,layout:a}=t;s.tip.hidden=!0,t.hover=
-null;let c=ye(o,t.rows,e),[i,l]=[o.start[c],o.start[c]+o.dur[c]],f=o.lane[c];t.rows.row[c]>=a.shown[f]&&t.collapsed.delete(f)&&vn(t);let u=he(t.layout,f,t.rows.
-row[c]),d=t.size.height-A,p=pe(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+$>t.scroll+d&&(s.frame.scrollTop=u+$+8-d);let m=r[1]-r[0],w=m/(t.size.width-
-t.size.gutter);n?J(t,_r(i,l,4)):l-i<3*w?J(t,_r(i,l,30)):(l<r[0]+m*.02||i>r[1]-m*.02)&&J(t,[(i+l-m)/2,(i+l+m)/2]),O(t)}function _r(t,e,n){let o=e>t?(e-t)*n/2:500;
-return[(t+e)/2-o,(t+e)/2+o]}function Te(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.textContent=Me(t.data,e),mt(t,e))}function el(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=Z(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
-p:o}}function Se(t,e,n){let o=ye(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:c,p:i}=el(t,o),l=n==="left"?i-1:i+1;return l>=t.index.first[c]&&l<t.index.first[c+
+t.fillRect(c,S,i-c,s-S),t.globalAlpha=1,c>r&&t.fillRect(c-.5,S,1,s),i<r+o&&t.fillRect(i-.5,S,1,s))}function Cr(t){let e=new Uint8Array(U.groups.length);for(let n of t.
+index.tone)e[n/q|0]=1;return U.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*q]]]:[])}var _r=2e3,sl=100,al=500;function Et(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(A+$,e.clientHeight),a=window.
+devicePixelRatio||1;n.style.height=`${Math.max(s,Math.ceil(t.layout.total+A))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,
+ratio:a,gutter:Math.round(Math.min(188,Math.max(132,r*.2),r*.35))},o.width=Math.round(r*a),o.height=Math.round(s*a),o.style.width=`${r}px`,o.style.height=`${s}p\
+x`,Me(t)):O(t)}function Rr(t,e){if(t.isReleased!==e)return;if(t.isReleased=!e,e){t.size={...t.size,width:0},Et(t);return}let{canvas:n}=t.dom;for(let o of[n,t.painter.
+stripCanvas])o.width=o.height=0;t.painter.strip=null,t.overview=null}function Me(t){if(t.isReleased)return;let e=performance.now();t.scroll=t.dom.frame.scrollTop,
+$r(t),t.script.push(performance.now()-e),t.script.length>_r&&t.script.splice(0,_r/2)}function O(t){t.pending||t.isGone||(t.pending=requestAnimationFrame(e=>{t.pending=
+0,!t.isGone&&(t.beforeFrame?.(e),Me(t))}))}function Ae(t,e){Ir(t),kn(t,e)}function Ir(t){performance.now()-t.movedAt<=al||(t.before.push(t.view),t.before.length>
+sl&&t.before.shift(),t.after=[])}function Nr(t,e){let[n,o]=e?[t.after,t.before]:[t.before,t.after],{view:r}=t,s=n.pop();for(;s?.[0]===r[0]&&s[1]===r[1];)s=n.pop();
+s!==void 0&&(o.push(r),Pr(t,s))}function kn(t,e){t.movedAt=performance.now();let n=fn(e,t.extent);n[0]===t.view[0]&&n[1]===t.view[1]||(t.view=n,t.options.onTime?.(
+[...n]),O(t))}function J(t,e){Ir(t),Pr(t,e)}function Pr(t,e){let n=fn(e,t.extent);if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){kn(t,
+n);return}let o=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-r)/180),c=1-(1-a)**3;kn(t,a<1?[o[0]+(n[0]-o[0])*c,o[1]+(n[1]-o[1])*c]:n),a>=1?t.beforeFrame=
+null:O(t)},O(t)}function Ot(t){let{data:e,names:n,search:o,filters:r}=t;if(n===null&&o===null&&!r.size)t.chosen=null;else{let s=new Uint8Array(e.header.names.length);
+for(let i=0;i<s.length;i++)s[i]=+((n===null||n.has(i))&&(o===null||o.isHit[i]));let a=new Uint8Array(e.n),c=e.header.lanes.map((i,l)=>r.get(l)?.isHit??null);for(let i=0;i<
+e.n;i++)a[i]=s[e.name[i]]&(c[e.lane[i]]?.[e.name[i]]??1);t.chosen={keep:a,index:be(e,t.rows,t.tone,a)}}O(t)}function vn(t){let{rows:e,collapsed:n,order:o,pinned:r}=t;
+t.layout=ue(e.heights,n,o,r.size),Et(t)}function pt(t){t.options.onSelect?.({range:t.range&&[...t.range],event:t.selected,names:t.names&&new Set(t.names)})}function mt(t,e,n=!1){
+let{data:o,view:r,dom:s,layout:a}=t;s.tip.hidden=!0,t.hover=null;let c=we(o,t.rows,e),[i,l]=[o.start[c],o.start[c]+o.dur[c]],f=o.lane[c];t.rows.row[c]>=a.shown[f]&&
+t.collapsed.delete(f)&&vn(t);let u=de(t.layout,f,t.rows.row[c]),d=t.size.height-A,p=he(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+$>t.scroll+d&&(s.
+frame.scrollTop=u+$+8-d);let m=r[1]-r[0],w=m/(t.size.width-t.size.gutter);n?J(t,Lr(i,l,4)):l-i<3*w?J(t,Lr(i,l,30)):(l<r[0]+m*.02||i>r[1]-m*.02)&&J(t,[(i+l-m)/2,
+(i+l+m)/2]),O(t)}function Lr(t,e,n){let o=e>t?(e-t)*n/2:500;return[(t+e)/2-o,(t+e)/2+o]}function Te(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.
+textContent=ve(t.data,e),mt(t,e))}function cl(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=Z(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
+p:o}}function Se(t,e,n){let o=we(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:c,p:i}=cl(t,o),l=n==="left"?i-1:i+1;return l>=t.index.first[c]&&l<t.index.first[c+
 1]?t.index.at[l]:o}let r=t.data.lane[o],s=t.rows.row[o]+(n==="up"?-1:1),a=t.data.start[o]+t.data.dur[o]/2;if(s>=0&&s<t.layout.shown[r]){let c=n==="up"?t.data.start[o]:
-a,i=kn(t,r,s,c,n==="up"?0:t.data.dur[o]/2);if(i>=0)return i}return nl(t,r,n==="up"?-1:1,a)??o}function nl(t,e,n,o){let{order:r}=t.layout;for(let s=r.indexOf(e)+
-n;s>=0&&s<r.length;s+=n){let a=kn(t,r[s],0,o,1/0);if(a>=0)return a}return null}function kn(t,e,n,o,r){let{index:s}=t,a=s.laneRow[e]+n,c=ve(s,a,o,0);if(c>=0)return c;
-let i=Z(s,a,o),l=-1,f=r;for(let u of[i-1,i]){if(u<s.first[a]||u>=s.first[a+1])continue;let d=Math.max(s.s[u]-o,o-s.e[u],0);d<=f&&(l=s.at[u],f=d)}return l}function jt(t,e){
-return t.data.launch[e]>=0?t.data.launch[e]:hn(t,e,1)[0]??e}function Rr(t,e){let n=(t.view[0]+t.view[1])/2;for(let o of e){let r=kn(t,o,0,n,1/0);if(r>=0)return r}
-return-1}function Ir(t,e){if(!e.trim())return null;let n=Mn(t,e),o=0;for(let r=0;r<t.data.n;r++)o+=n[t.data.name[r]];return{isHit:n,count:o,at:-1}}function Mn(t,e){
-let n=e.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(o=>o.toLowerCase()),Uint8Array.from(t.lowerNames,o=>+o.includes(n))}function Nr({data:t,
+a,i=Mn(t,r,s,c,n==="up"?0:t.data.dur[o]/2);if(i>=0)return i}return il(t,r,n==="up"?-1:1,a)??o}function il(t,e,n,o){let{order:r}=t.layout;for(let s=r.indexOf(e)+
+n;s>=0&&s<r.length;s+=n){let a=Mn(t,r[s],0,o,1/0);if(a>=0)return a}return null}function Mn(t,e,n,o,r){let{index:s}=t,a=s.laneRow[e]+n,c=xe(s,a,o,0);if(c>=0)return c;
+let i=Z(s,a,o),l=-1,f=r;for(let u of[i-1,i]){if(u<s.first[a]||u>=s.first[a+1])continue;let d=Math.max(s.s[u]-o,o-s.e[u],0);d<=f&&(l=s.at[u],f=d)}return l}function Kt(t,e){
+return t.data.launch[e]>=0?t.data.launch[e]:hn(t,e,1)[0]??e}function Hr(t,e){let n=(t.view[0]+t.view[1])/2;for(let o of e){let r=Mn(t,o,0,n,1/0);if(r>=0)return r}
+return-1}function Fr(t,e){if(!e.trim())return null;let n=An(t,e),o=0;for(let r=0;r<t.data.n;r++)o+=n[t.data.name[r]];return{isHit:n,count:o,at:-1}}function An(t,e){
+let n=e.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(o=>o.toLowerCase()),Uint8Array.from(t.lowerNames,o=>+o.includes(n))}function Br({data:t,
 view:e},n,o){let r=n.at,s=(f,u)=>t.start[f]<t.start[u]||t.start[f]===t.start[u]&&f<u,a=-1,c=-1;for(let f=0;f<t.n;f++){if(!n.isHit[t.name[f]])continue;let u=o>0?
 s:(p,g)=>s(g,p);(c<0||u(f,c))&&(c=f),(r>=0?u(r,f):o>0?t.start[f]>=e[0]:t.start[f]<=e[1])&&(a<0||u(f,a))&&(a=f)}let i=a>=0?a:c,l=0;if(i>=0)for(let f=0;f<t.n;f++)
-l+=n.isHit[t.name[f]]&&!s(i,f)?1:0;return{found:i,ordinal:l}}function Xt(t,e){e<0||t.rows.heights[e]<2||(t.collapsed.delete(e)||t.collapsed.add(e),An(t,e,t.collapsed.has(e)?"folded":"unfolded"))}function Ee(t,e){let{order:n,
-pinned:o}=t;e<0||(n.splice(n.indexOf(e),1),o.delete(e)?n.splice(o.size,0,e):(n.splice(o.size,0,e),o.add(e)),An(t,e,o.has(e)?"pinned":"no longer pinned"))}function qt(t,e,n){
-let{order:o,pinned:r}=t;if(e<0)return;let[s,a]=r.has(e)?[0,r.size-1]:[r.size,o.length-1];o.splice(o.indexOf(e),1),o.splice(Math.min(Math.max(n,s),a),0,e),An(t,e,
-`is lane ${o.indexOf(e)+1} of ${o.length}`)}function Pr(t,e,n){n.trim()?t.filters.set(e,{text:n.trim(),isHit:Mn(t,n)}):t.filters.delete(e),$t(t)}function An(t,e,n){
-t.dom.spoken.textContent=`${t.data.header.lanes[e].label} ${n}`,vn(t),t.lanesPanel?.update()}function Vt(t,e){t.beforeFrame=null,Et(t,e)}function Oe(t,e){let{size:n,view:o}=t,r=e/(n.width-n.gutter)*(o[1]-o[0]);Vt(t,[o[0]+r,o[1]+r])}function Tn(t,e,n){let{
-size:o,view:r}=t,s=n===null?.5:Math.min(Math.max((n-o.gutter)/(o.width-o.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Vt(t,[a+(r[0]-a)*e,a+(r[1]-a)*e])}function Hr(t,e){let n=(t.
-view[1]-t.view[0])/2;Vt(t,[e-n,e+n])}function Fr(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;J(t,[a,a+r])}var ol=3;function zr(t){return{...rl(t),...sl(t),...al(t)}}function rl(t){return{show:e=>Vt(t,e),pan:e=>Oe(t,e),zoom:(e,n)=>Tn(t,e,n),centre:e=>Hr(t,e),fit:()=>J(
-t,t.whole),toEnd:e=>Fr(t,e)}}function sl(t){return{timeAt:e=>Dr(t,e),hover:(e,n)=>cl(t,e,n),leave(){t.pointerX=null,Ur(t,null)},click:(e,n)=>il(t,e,n),zoomToEventAt(e,n){
-let o=$e(t,e,n);o!==null&&mt(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],O(t)},finishRange:()=>pt(t),measureTo(e,n){let[o,r]=[t.selected,$e(t,
-e,n)];return o===null||r===null||o===r?!1:(t.range=Do(t.data,o,r),t.selected=null,pt(t),O(t),!0)},clearRange(){t.range!==null&&(t.range=null,pt(t),O(t))},toggleLane:e=>Xt(
-t,ht(t.layout,me(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>ht(t.layout,me(t,s)));qt(t,o,r<0?n<A?0:t.order.length-1:t.order.indexOf(r))}}}function al(t){return{
-zoomToFocused(){let e=t.focused??t.selected;e!==null?mt(t,e,!0):t.range!==null?J(t,ll(t.range)):J(t,t.whole)},showKeys:()=>cn(t.dom),toggleFocusLane:()=>Xt(t,Br(
-t)),pinFocusLane:()=>Ee(t,Br(t)),arrow(e){t.focused!==null?Sn(t,Se(t,t.focused,e)):e==="left"||e==="right"?Oe(t,(e==="left"?-1:1)*80):t.dom.frame.scrollBy(0,(e===
-"up"?-2:2)*$)},enter(){let{focused:e}=t;e===null?Te(t,Rr(t,Wr(t))):e===t.selected?Sn(t,jt(t,e)):En(t,e)},follow(){t.focused!==null&&Sn(t,jt(t,t.focused))},escape:()=>fl(
-t),search:e=>Ce(t,e),nextMatch:e=>ul(t,e),hold:e=>dl(t,e),focusChanged(e){t.hasFocus=e,O(t)}}}function Dr(t,e){let n=ot(t);return n.t0+(e-t.size.gutter)/n.scale}
-function $e(t,e,n){let{index:o,layout:r,size:s}=t,a=Vo(r,me(t,n));if(a===null||e<s.gutter||n<A)return null;let c=ol/ot(t).scale,i=ve(o,o.laneRow[a.lane]+a.row,Dr(
-t,e),c);return i<0?null:i}function cl(t,e,n){let{dom:o}=t;t.pointerX=e;let r=$e(t,e,n);r!==null&&Xo(o,Tr(t,r),e+o.frame.offsetLeft,n+o.frame.offsetTop),Ur(t,r)}
-function Ur(t,e){e===null&&(t.dom.tip.hidden=!0),e!==t.hover&&(t.hover=e,t.options.onHover?.(e),O(t))}function il(t,e,n){let o=$e(t,e,n);t.focused=o,o===null&&(t.
-range=null),En(t,o)}function En(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`selected ${Me(t.data,e)}`),pt(t),O(t)}function Sn(t,e){let n=t.selected!==
-null&&t.focused===t.selected;Te(t,e),n&&t.focused!==null&&En(t,t.focused)}function ll([t,e]){let n=Math.max((e-t)*.1,50);return[t-n,e+n]}function Wr(t){let e=ot(
-t).parts.reverse().flatMap(({lanes:n})=>n);return[...e,...t.order.slice(t.order.indexOf(e[e.length-1])+1)]}function Br(t){return t.focusLane>=0?t.focusLane:Wr(t)[0]??
--1}function fl(t){if(!t.dom.keys.hidden)cn(t.dom);else if(t.search!==null)t.dom.search.value="",Ce(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=
-null;else if(t.selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),pt(t);else return!1;return t.isArmed=!1,O(t),!0}function Ce(t,e){
-let n=Ir(t,e);return t.search=n,t.dom.matches.textContent=n&&`${C(n.count)} ${n.count===1?"match":"matches"}`,$t(t),n?.count??0}function ul(t,e){let{search:n}=t;
-if(n===null||n.count===0)return;let{found:o,ordinal:r}=Nr(t,n,e);n.at=o,t.dom.matches.textContent=`${C(r)} of ${C(n.count)}`,t.selected=o,Te(t,o),pt(t)}function dl(t,e){
-let n=([s,a],c)=>{s&&Tn(t,Math.exp(-s*2.2*c),t.pointerX),a&&Oe(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){n(yn([e]),.12);return}if(t.
-held.has(e))return;t.held.add(e);let o=null,r=s=>{let a=o===null?.016666666666666666:Math.min(.05,(s-o)/1e3);o=s,n(yn(t.held),a),t.beforeFrame=t.held.size?r:null,
-t.held.size&&O(t)};t.beforeFrame=r,O(t)}function Gr(t){let{lanesButton:e,lanes:n}=t.dom;E(t,e,"click",()=>{t.lanesPanel??=hl(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
-update()})}function hl(t){let e=t.data.header.lanes.map((o,r)=>pl(t,r)),n=h("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(n),{update(){let{activeElement:o}=document;
-n.append(...t.order.map(r=>e[r].node));for(let r of e)r.update();o instanceof HTMLElement&&n.contains(o)&&o.focus()}}}function pl(t,e){let{label:n}=t.data.header.
-lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,onclick:d},f),r=o("Pin","Pin on top",()=>Ee(t,e)),s=o("\u2191","Move up",()=>qt(
-t,e,t.order.indexOf(e)-1)),a=o("\u2193","Move down",()=>qt(t,e,t.order.indexOf(e)+1)),c=o("Fold","Fold to one row",()=>Xt(t,e));c.disabled=t.rows.heights[e]<2;let i=h(
-"input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${n}`});i.addEventListener("input",()=>Pr(t,e,i.value));for(let f of[r,s,a,c,i])f.
+l+=n.isHit[t.name[f]]&&!s(i,f)?1:0;return{found:i,ordinal:l}}function Xt(t,e){e<0||t.rows.heights[e]<2||(t.collapsed.delete(e)||t.collapsed.add(e),Tn(t,e,t.collapsed.has(e)?"folded":"unfolded"))}function Ee(t,e){let{order:n,
+pinned:o}=t;e<0||(n.splice(n.indexOf(e),1),o.delete(e)?n.splice(o.size,0,e):(n.splice(o.size,0,e),o.add(e)),Tn(t,e,o.has(e)?"pinned":"no longer pinned"))}function jt(t,e,n){
+let{order:o,pinned:r}=t;if(e<0)return;let[s,a]=r.has(e)?[0,r.size-1]:[r.size,o.length-1];o.splice(o.indexOf(e),1),o.splice(Math.min(Math.max(n,s),a),0,e),Tn(t,e,
+`is lane ${o.indexOf(e)+1} of ${o.length}`)}function zr(t,e,n){n.trim()?t.filters.set(e,{text:n.trim(),isHit:An(t,n)}):t.filters.delete(e),Ot(t)}function Tn(t,e,n){
+t.dom.spoken.textContent=`${t.data.header.lanes[e].label} ${n}`,vn(t),t.lanesPanel?.update()}function Vt(t,e){t.beforeFrame=null,Ae(t,e)}function Oe(t,e){let{size:n,view:o}=t,r=e/(n.width-n.gutter)*(o[1]-o[0]);Vt(t,[o[0]+r,o[1]+r])}function Sn(t,e,n){let{
+size:o,view:r}=t,s=n===null?.5:Math.min(Math.max((n-o.gutter)/(o.width-o.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Vt(t,[a+(r[0]-a)*e,a+(r[1]-a)*e])}function Dr(t,e){let n=(t.
+view[1]-t.view[0])/2;Vt(t,[e-n,e+n])}function Ur(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;J(t,[a,a+r])}var ll=3;function Gr(t){return{...fl(t),...ul(t),...dl(t)}}function fl(t){return{show:e=>Vt(t,e),pan:e=>Oe(t,e),zoom:(e,n)=>Sn(t,e,n),centre:e=>Dr(t,e),back:e=>Nr(
+t,e),fit:()=>J(t,t.whole),toEnd:e=>Ur(t,e)}}function ul(t){return{timeAt:e=>Kr(t,e),hover:(e,n)=>hl(t,e,n),leave(){t.pointerX=null,Xr(t,null)},click:(e,n)=>pl(t,
+e,n),zoomToEventAt(e,n){let o=$e(t,e,n);o!==null&&mt(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],O(t)},finishRange:()=>pt(t),measureTo(e,n){let[
+o,r]=[t.selected,$e(t,e,n)];return o===null||r===null||o===r?!1:(t.range=Uo(t.data,o,r),t.selected=null,pt(t),O(t),!0)},clearRange(){t.range!==null&&(t.range=null,
+pt(t),O(t))},toggleLane:e=>Xt(t,ht(t.layout,pe(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>ht(t.layout,pe(t,s)));jt(t,o,r<0?n<A?0:t.order.length-1:t.order.indexOf(
+r))}}}function dl(t){return{zoomToFocused(){let e=t.focused??t.selected;e!==null?mt(t,e,!0):t.range!==null?J(t,ml(t.range)):J(t,t.whole)},showKeys:()=>cn(t.dom),
+toggleFocusLane:()=>Xt(t,Wr(t)),pinFocusLane:()=>Ee(t,Wr(t)),arrow(e){t.focused!==null?En(t,Se(t,t.focused,e)):e==="left"||e==="right"?Oe(t,(e==="left"?-1:1)*80):
+t.dom.frame.scrollBy(0,(e==="up"?-2:2)*$)},enter(){let{focused:e}=t;e===null?Te(t,Hr(t,jr(t))):e===t.selected?En(t,Kt(t,e)):On(t,e)},follow(){t.focused!==null&&
+En(t,Kt(t,t.focused))},escape:()=>gl(t),search:e=>Ce(t,e),nextMatch:e=>wl(t,e),hold:e=>bl(t,e),focusChanged(e){t.hasFocus=e,O(t)}}}function Kr(t,e){let n=ot(t);
+return n.t0+(e-t.size.gutter)/n.scale}function $e(t,e,n){let{index:o,layout:r,size:s}=t,a=Yo(r,pe(t,n));if(a===null||e<s.gutter||n<A)return null;let c=ll/ot(t).
+scale,i=xe(o,o.laneRow[a.lane]+a.row,Kr(t,e),c);return i<0?null:i}function hl(t,e,n){let{dom:o}=t;t.pointerX=e;let r=$e(t,e,n);r!==null&&Vo(o,Sr(t,r),e+o.frame.
+offsetLeft,n+o.frame.offsetTop),Xr(t,r)}function Xr(t,e){e===null&&(t.dom.tip.hidden=!0),e!==t.hover&&(t.hover=e,t.options.onHover?.(e),O(t))}function pl(t,e,n){
+let o=$e(t,e,n);t.focused=o,o===null&&(t.range=null),On(t,o)}function On(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`selected ${ve(t.data,e)}`),pt(t),
+O(t)}function En(t,e){let n=t.selected!==null&&t.focused===t.selected;Te(t,e),n&&t.focused!==null&&On(t,t.focused)}function ml([t,e]){let n=Math.max((e-t)*.1,50);
+return[t-n,e+n]}function jr(t){let e=ot(t).parts.reverse().flatMap(({lanes:n})=>n);return[...e,...t.order.slice(t.order.indexOf(e[e.length-1])+1)]}function Wr(t){
+return t.focusLane>=0?t.focusLane:jr(t)[0]??-1}function gl(t){if(!t.dom.keys.hidden)cn(t.dom);else if(t.search!==null)t.dom.search.value="",Ce(t,"");else if(t.focused!==
+null&&t.focused!==t.selected)t.focused=null;else if(t.selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),pt(t);else return!1;
+return t.isArmed=!1,O(t),!0}function Ce(t,e){let n=Fr(t,e);return t.search=n,t.dom.matches.textContent=n&&`${C(n.count)} ${n.count===1?"match":"matches"}`,Ot(t),
+n?.count??0}function wl(t,e){let{search:n}=t;if(n===null||n.count===0)return;let{found:o,ordinal:r}=Br(t,n,e);n.at=o,t.dom.matches.textContent=`${C(r)} of ${C(n.
+count)}`,t.selected=o,Te(t,o),pt(t)}function bl(t,e){let n=([s,a],c)=>{s&&Sn(t,Math.exp(-s*2.2*c),t.pointerX),a&&Oe(t,a*900*c)};if(matchMedia("(prefers-reduced-\
+motion: reduce)").matches){n(bn([e]),.12);return}if(t.held.has(e))return;t.held.add(e);let o=null,r=s=>{let a=o===null?.016666666666666666:Math.min(.05,(s-o)/1e3);
+o=s,n(bn(t.held),a),t.beforeFrame=t.held.size?r:null,t.held.size&&O(t)};t.beforeFrame=r,O(t)}function Vr(t){let{lanesButton:e,lanes:n}=t.dom;E(t,e,"click",()=>{t.lanesPanel??=yl(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
+update()})}function yl(t){let e=t.data.header.lanes.map((o,r)=>xl(t,r)),n=h("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(n),{update(){let{activeElement:o}=document;
+n.append(...t.order.map(r=>e[r].node));for(let r of e)r.update();o instanceof HTMLElement&&n.contains(o)&&o.focus()}}}function xl(t,e){let{label:n}=t.data.header.
+lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,onclick:d},f),r=o("Pin","Pin on top",()=>Ee(t,e)),s=o("\u2191","Move up",()=>jt(
+t,e,t.order.indexOf(e)-1)),a=o("\u2193","Move down",()=>jt(t,e,t.order.indexOf(e)+1)),c=o("Fold","Fold to one row",()=>Xt(t,e));c.disabled=t.rows.heights[e]<2;let i=h(
+"input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${n}`});i.addEventListener("input",()=>zr(t,e,i.value));for(let f of[r,s,a,c,i])f.
 setAttribute("data-lm-suppress-shortcuts","true");let l=h("span",{class:"cltl-lane",title:n},n);return{node:h("li",{},r,s,a,c,l,i),update(){r.setAttribute("aria\
--pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var ml=460,gl=150,wl="800px 0px";function jr(t,e,n={}){let o=wr(t,e,n),r=zr(o);br(o,r),xr(o,r),bl(o,r),Xr(o,o.mode),yl(o),Ot(o);let s=new ResizeObserver(()=>Ot(
-o));s.observe(o.dom.frame);let a=new IntersectionObserver(c=>Lr(o,c[c.length-1].isIntersecting),{rootMargin:wl});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
-disconnect(),()=>a.disconnect()),Ae(o),vl(o,r)}function Xr(t,e){Object.assign(t,gn(e)),Go(t.dom.host,t.colors),jo(t.dom,$r(t)),O(t)}function yl({dom:t,layout:e,
-options:n}){let o=n.height??Math.min(ml,Math.max(gl,e.total+A));t.frame.style.height=`${Math.round(o)+2}px`}function bl(t,e){let{dom:n}=t;E(t,n.zoomIn,"click",()=>e.
-zoom(.5,null)),E(t,n.zoomOut,"click",()=>e.zoom(2,null)),E(t,n.fit,"click",e.fit),E(t,n.keysButton,"click",e.showKeys),E(t,n.picture,"click",()=>xl(t)),Gr(t),E(
-t,n.next,"click",()=>e.nextMatch(1)),E(t,n.previous,"click",()=>e.nextMatch(-1)),E(t,n.frame,"scroll",()=>O(t),{passive:!0})}function xl({dom:t,colors:e}){let{canvas:n}=t,
+-pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var kl=460,vl=150,Ml="800px 0px";function Yr(t,e,n={}){let o=br(t,e,n),r=Gr(o);xr(o,r),kr(o,r),Tl(o,r),Zr(o,o.mode),Al(o),Et(o);let s=new ResizeObserver(()=>Et(
+o));s.observe(o.dom.frame);let a=new IntersectionObserver(c=>Rr(o,c[c.length-1].isIntersecting),{rootMargin:Ml});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
+disconnect(),()=>a.disconnect()),Me(o),El(o,r)}function Zr(t,e){Object.assign(t,gn(e)),Ko(t.dom.host,t.colors),jo(t.dom,Cr(t)),O(t)}function Al({dom:t,layout:e,
+options:n}){let o=n.height??Math.min(kl,Math.max(vl,e.total+A));t.frame.style.height=`${Math.round(o)+2}px`}function Tl(t,e){let{dom:n}=t;E(t,n.zoomIn,"click",()=>e.
+zoom(.5,null)),E(t,n.zoomOut,"click",()=>e.zoom(2,null)),E(t,n.fit,"click",e.fit),E(t,n.keysButton,"click",e.showKeys),E(t,n.picture,"click",()=>Sl(t)),Vr(t),E(
+t,n.next,"click",()=>e.nextMatch(1)),E(t,n.previous,"click",()=>e.nextMatch(-1)),E(t,n.frame,"scroll",()=>O(t),{passive:!0})}function Sl({dom:t,colors:e}){let{canvas:n}=t,
 o=h("canvas",{width:n.width,height:n.height}),r=N(o);r.fillStyle=e.bg,r.fillRect(0,0,o.width,o.height),r.drawImage(n,0,0),h("a",{href:o.toDataURL("image/png"),download:"\
-timeline.png"}).click()}function vl(t,e){return{setTheme:n=>Xr(t,n),fit:e.fit,zoomTo:(n,o)=>e.show([n,o]),getView:()=>[...t.view],select(n=null){t.selected=t.focused=
-n,n!==null&&mt(t,n),O(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],O(t)},setNames(n){t.names=n===null?null:new Set(n),$t(t)},beside:(n,o)=>Se(t,
-n,o),partnerOf:n=>jt(t,n),raceOf:n=>t.races.find(o=>o.event===n&&n!==null)?.race??null,showRace:n=>Kr(t,t.races.find(o=>o.race===n)),showSync:n=>Kr(t,t.syncs.find(
-o=>o.group===n)),setMarks(n){t.marks=n,O(t)},search(n){return t.dom.search.value=n,Ce(t,n)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>Ot(t),boxOf:n=>Ml(
-t,n),stats:()=>({frames:t.script.length,script:[...t.script]}),destroy:()=>kl(t)}}function kl(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let e of t.cleanups.
-splice(0))e();t.dom.host.remove()}function Kr(t,e){if(e){if(e.event>=0)t.focused=e.event,mt(t,e.event);else if(e.at<t.view[0]||e.at>t.view[1]){let n=(t.view[1]-
-t.view[0])/2;Et(t,[e.at-n,e.at+n])}O(t)}}function Ml(t,e){let n=ot(t),o=t.data.lane[e];if(t.rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),
-s=t.data.dur[e]*n.scale;return{x:r,y:n.y(o,t.rows.row[e]),width:s,height:$-1}}var On="Source of ";var Al=/^(In\[\d+\])\((?:(\d+), )?(?:def )?(\d+)\): (.*)$/s;function Vr(t,e){let n=new Map;for(let o of e){let[,r,s,a,c]=o.match(Al)??[],i=r&&Object.hasOwn(t,r)?
-Tl(t[r],Number(a),c,Number(s)):"";if(i&&n.set(`${On}${c}, ${r}`,i),n.size===4)break}return[...n]}function Tl(t,e,n,o){let r=t.trimEnd().split(`
-`);if(e<1||e>r.length)return"";let s=n==="<module>",[a,c]=s?[0,r.length]:[e-1,Sl(r,e-1)],i=o>a+16?Math.min(o-16/2,c-16):a,l=r.slice(i,Math.min(c,i+16)).map((f,u)=>`${i+
+timeline.png"}).click()}function El(t,e){return{setTheme:n=>Zr(t,n),fit:e.fit,zoomTo:(n,o)=>e.show([n,o]),getView:()=>[...t.view],select(n=null){t.selected=t.focused=
+n,n!==null&&mt(t,n),O(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],O(t)},setNames(n){t.names=n===null?null:new Set(n),Ot(t)},beside:(n,o)=>Se(t,
+n,o),partnerOf:n=>Kt(t,n),raceOf:n=>t.races.find(o=>o.event===n&&n!==null)?.race??null,showRace:n=>qr(t,t.races.find(o=>o.race===n)),showSync:n=>qr(t,t.syncs.find(
+o=>o.group===n)),setMarks(n){t.marks=n,O(t)},search(n){return t.dom.search.value=n,Ce(t,n)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>Et(t),boxOf:n=>$l(
+t,n),stats:()=>({frames:t.script.length,script:[...t.script]}),destroy:()=>Ol(t)}}function Ol(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let e of t.cleanups.
+splice(0))e();t.dom.host.remove()}function qr(t,e){if(e){if(e.event>=0)t.focused=e.event,mt(t,e.event);else if(e.at<t.view[0]||e.at>t.view[1]){let n=(t.view[1]-
+t.view[0])/2;Ae(t,[e.at-n,e.at+n])}O(t)}}function $l(t,e){let n=ot(t),o=t.data.lane[e];if(t.rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),
+s=t.data.dur[e]*n.scale;return{x:r,y:n.y(o,t.rows.row[e]),width:s,height:$-1}}var $n="Source of ";var Cl=/^(In\[\d+\])\((?:(\d+), )?(?:def )?(\d+)\): (.*)$/s;function Qr(t,e){let n=new Map;for(let o of e){let[,r,s,a,c]=o.match(Cl)??[],i=r&&Object.hasOwn(t,r)?
+_l(t[r],Number(a),c,Number(s)):"";if(i&&n.set(`${$n}${c}, ${r}`,i),n.size===4)break}return[...n]}function _l(t,e,n,o){let r=t.trimEnd().split(`
+`);if(e<1||e>r.length)return"";let s=n==="<module>",[a,c]=s?[0,r.length]:[e-1,Ll(r,e-1)],i=o>a+16?Math.min(o-16/2,c-16):a,l=r.slice(i,Math.min(c,i+16)).map((f,u)=>`${i+
 u+1}${i+u+1===o?"\u203A":" "} ${f}`.trimEnd());return[...i>a?["\u2026"]:[],...l,...c>i+16?["\u2026"]:[]].join(`
-`)}function Sl(t,e){let n=qr(t[e]),o=e;for(;o<t.length-1&&t[o].trimStart().startsWith("@");)o+=1;for(o+=1;o<t.length;o++){let r=t[o].trim();if(r&&qr(t[o])<=n&&!/^[)\]}]/.
-test(r))break}for(;o>e+1&&!t[o-1].trim();)o-=1;return o}function qr(t){return t.length-t.trimStart().length}function El(t,e){let n=t.header.lanes[t.lane[e]],o=[["Kind",t.header.cats[t.cat[e]]],["Start",k(t.start[e])],["Duration",k(t.dur[e])]];return n.kind==="host"&&t.
-self[e]!==t.dur[e]&&o.push(["Self time",k(t.self[e])]),o.push([n.kind==="device"?"Stream":"Thread",n.label]),t.launch[e]>=0&&o.push(...Ol(t,e)),o.push(...Rl(t,e)),
-o.push(...Cl(t,e)),o.push(...Pl(t,e)),o.push(..._l(t,e)),o.push(["Row",`trace.events.iloc[${t.rowOf(e)}]`]),o}function Ol(t,e){let n=t.launch[e];return[["Launch\
-ed by",t.header.names[t.name[n]]],["Waited",k(t.start[e]-t.start[n])]]}var $l=60;function Cl(t,e){let n=[],o=t.detailOf("stack"),r=[],s=o(e),a=s!==null;for(let c=t.
-launch[e]>=0?t.launch[e]:t.parent[e];c>=0;c=t.parent[c])s??=o(c),r.length<$l&&r.push(X(t.header,t.name[c]));return s!==null&&!a&&n.push(["Call stack",String(s)]),
+`)}function Ll(t,e){let n=Jr(t[e]),o=e;for(;o<t.length-1&&t[o].trimStart().startsWith("@");)o+=1;for(o+=1;o<t.length;o++){let r=t[o].trim();if(r&&Jr(t[o])<=n&&!/^[)\]}]/.
+test(r))break}for(;o>e+1&&!t[o-1].trim();)o-=1;return o}function Jr(t){return t.length-t.trimStart().length}function Rl(t,e){let n=t.header.lanes[t.lane[e]],o=[["Kind",t.header.cats[t.cat[e]]],["Start",v(t.start[e])],["Duration",v(t.dur[e])]];return n.kind==="host"&&t.
+self[e]!==t.dur[e]&&o.push(["Self time",v(t.self[e])]),o.push([n.kind==="device"?"Stream":"Thread",n.label]),t.launch[e]>=0&&o.push(...Il(t,e)),o.push(...Bl(t,e)),
+o.push(...Pl(t,e)),o.push(...Ul(t,e)),o.push(...Hl(t,e)),o.push(["Row",`trace.events.iloc[${t.rowOf(e)}]`]),o}function Il(t,e){let n=t.launch[e];return[["Launch\
+ed by",t.header.names[t.name[n]]],["Waited",v(t.start[e]-t.start[n])]]}var Nl=60;function Pl(t,e){let n=[],o=t.detailOf("stack"),r=[],s=o(e),a=s!==null;for(let c=t.
+launch[e]>=0?t.launch[e]:t.parent[e];c>=0;c=t.parent[c])s??=o(c),r.length<Nl&&r.push(j(t.header,t.name[c]));return s!==null&&!a&&n.push(["Call stack",String(s)]),
 r.length&&n.push(["Called from",r.join(`
-`)]),n}function _l(t,e){let n=t.detailOf("stack"),o=[],r=n(e);for(let s=t.launch[e]>=0?t.launch[e]:e;s>=0;s=t.parent[s])r??=n(s),o.push(t.header.names[t.name[s]]);
-return Vr(t.header.cells,r===null?o:String(r).split(`
-`))}var Ll={shapes:"Input shapes",dtypes:"Input dtypes",module:"Module",grid:"Grid",block_dim:"Block",registers:"Registers a thread",shared_memory_bytes:"Shared\
+`)]),n}function Hl(t,e){let n=t.detailOf("stack"),o=[],r=n(e);for(let s=t.launch[e]>=0?t.launch[e]:e;s>=0;s=t.parent[s])r??=n(s),o.push(t.header.names[t.name[s]]);
+return Qr(t.header.cells,r===null?o:String(r).split(`
+`))}var Fl={shapes:"Input shapes",dtypes:"Input dtypes",module:"Module",grid:"Grid",block_dim:"Block",registers:"Registers a thread",shared_memory_bytes:"Shared\
  memory",blocks_per_sm:"Blocks per SM",warps_per_sm:"Warps per SM",occupancy_pct:"Occupancy",num_bytes:"Bytes",flops:"FLOPs",step:"Step",correlation_id:"Correla\
 tion id",external_id:"External id",sequence_nr:"Sequence number",graph_id:"CUDA graph",graph_node_id:"Graph node",collective:"Collective",process_group:"Process\
- group",stack:"Call stack"};function Rl(t,e){let n=[];for(let[o,r]of Object.entries(t.detail(e)))r===null||r===""||n.push([Ll[o]??o,Il(o,r)]);return n}function Il(t,e){
-return t.endsWith("_bytes")?M(Number(e)):t==="occupancy_pct"?`${e} %`:typeof e=="number"?C(e):String(e)}var Nl=[["stack","Call stack","--stacks (torch: with_sta\
-ck=True)"],["shapes","Input shapes","--shapes (torch: record_shapes=True)"]];function Pl({header:t,cat:e},n){if(t.cats[e[n]]!=="cpu_op")return[];let o=new Set(t.
-details.map(({name:r})=>r));return t.cats.includes("python_function")&&o.add("stack"),Nl.filter(([r])=>!o.has(r)).map(([r,s,a])=>[s,t.dropped.includes(r)?"left \
-out to keep this page small":`not recorded: add ${a}`])}function Hl(t,e,n,o){let r=u=>()=>n.set({event:u},"details"),s=(u,d,p)=>h("button",{class:"cl-button",type:"\
+ group",stack:"Call stack"};function Bl(t,e){let n=[];for(let[o,r]of Object.entries(t.detail(e)))r===null||r===""||n.push([Fl[o]??o,zl(o,r)]);return n}function zl(t,e){
+return t.endsWith("_bytes")?M(Number(e)):t==="occupancy_pct"?`${e} %`:typeof e=="number"?C(e):String(e)}var Dl=[["stack","Call stack","--stacks (torch: with_sta\
+ck=True)"],["shapes","Input shapes","--shapes (torch: record_shapes=True)"]];function Ul({header:t,cat:e},n){if(t.cats[e[n]]!=="cpu_op")return[];let o=new Set(t.
+details.map(({name:r})=>r));return t.cats.includes("python_function")&&o.add("stack"),Dl.filter(([r])=>!o.has(r)).map(([r,s,a])=>[s,t.dropped.includes(r)?"left \
+out to keep this page small":`not recorded: add ${a}`])}function Wl(t,e,n,o){let r=u=>()=>n.set({event:u},"details"),s=(u,d,p)=>h("button",{class:"cl-button",type:"\
 button",title:d,onclick:p},u),a=o?.partnerOf(e)??e,c=t.launch[e]>=0?"Go to launch":"Go to kernel",i=()=>n.set({range:[t.start[e],t.start[e]+t.dur[e]]},"details"),
 [l,f]=o?[o.beside(e,"left"),o.beside(e,"right")]:[e,e];return[s("\u2039","Previous event of the lane (left arrow)",r(l)),s("\u203A","Next event of the lane (rig\
 ht arrow)",r(f)),...a===e?[]:[s(c,"The other end of the launch arrow (Enter)",r(a))],...t.dur[e]?[s("Costs within","Narrow the table to the time of this event",
-i)]:[],s("\u2715","Close (Escape)",r(null))]}function Yr(t,e,n,o,r){if(n===null){t.replaceChildren();return}let s=h("dl",{class:"cl-facts"});for(let[i,l]of El(e,
-n))s.append(h("dt",{},i),h("dd",{class:i.startsWith(On)?"cl-source":""},l));let a=h("h3",{"aria-level":2,class:"cl-event"},e.header.names[e.name[n]]),c=h("span",
-{class:"cl-event-buttons"},...Hl(e,n,o,r));t.replaceChildren(h("div",{class:"cl-event-head"},a,c),s)}var Fl=500;function Zr(t,e,{onChange:n,onShow:o}){let r=h("ul",{class:"cl-mark-list","aria-label":"Marks"});t.replaceChildren(r);let s=l=>{a(l),n(l)},a=l=>{i.marks=
-[...l].sort((f,u)=>f.at-u.at),t.hidden=l.length===0,r.replaceChildren(...i.marks.map(c))},c=l=>{let f=l.note||"(no note)",u=l.dur?`${k(l.at)}, ${k(l.dur)} long`:
-k(l.at),d=()=>s(i.marks.filter(p=>p!==l));return h("li",{},h("button",{class:"cl-mark",type:"button",title:u,onclick:()=>o(l)},f),h("span",{class:"cl-hint"},u),
-h("button",{type:"button","aria-label":`Remove the mark ${f}`,onclick:d},"\xD7"))},i={marks:[],add:l=>s([...i.marks,l]),replace:a};return a(e),i}function Jr(t,{
-range:e,event:n},o){let r=e??(n===null?null:Bl(t,n));if(r===null)return[];let s=h("input",{class:"cl-note",type:"text",maxlength:Fl,placeholder:"Note","aria-lab\
+i)]:[],s("\u2715","Close (Escape)",r(null))]}function ts(t,e,n,o,r){if(n===null){t.replaceChildren();return}let s=h("dl",{class:"cl-facts"});for(let[i,l]of Rl(e,
+n))s.append(h("dt",{},i),h("dd",{class:i.startsWith($n)?"cl-source":""},l));let a=h("h3",{"aria-level":2,class:"cl-event"},e.header.names[e.name[n]]),c=h("span",
+{class:"cl-event-buttons"},...Wl(e,n,o,r));t.replaceChildren(h("div",{class:"cl-event-head"},a,c),s)}var Gl=500;function es(t,e,{onChange:n,onShow:o}){let r=h("ul",{class:"cl-mark-list","aria-label":"Marks"});t.replaceChildren(r);let s=l=>{a(l),n(l)},a=l=>{i.marks=
+[...l].sort((f,u)=>f.at-u.at),t.hidden=l.length===0,r.replaceChildren(...i.marks.map(c))},c=l=>{let f=l.note||"(no note)",u=l.dur?`${v(l.at)}, ${v(l.dur)} long`:
+v(l.at),d=()=>s(i.marks.filter(p=>p!==l));return h("li",{},h("button",{class:"cl-mark",type:"button",title:u,onclick:()=>o(l)},f),h("span",{class:"cl-hint"},u),
+h("button",{type:"button","aria-label":`Remove the mark ${f}`,onclick:d},"\xD7"))},i={marks:[],add:l=>s([...i.marks,l]),replace:a};return a(e),i}function ns(t,{
+range:e,event:n},o){let r=e??(n===null?null:Kl(t,n));if(r===null)return[];let s=h("input",{class:"cl-note",type:"text",maxlength:Gl,placeholder:"Note","aria-lab\
 el":"Note of the mark","data-lm-suppress-shortcuts":"true"}),a=()=>{o({at:Math.round(r[0]),dur:Math.round(r[1]-r[0]),note:s.value.trim()}),s.value=""};return s.
 addEventListener("keydown",c=>{c.stopPropagation(),c.key==="Enter"&&a()}),[s,h("button",{class:"cl-button",type:"button",title:"Mark the selected time",onclick:a},
-"Mark")]}function Bl({start:t,dur:e},n){return[t[n],t[n]+e[n]]}var $n={range:null,event:null,names:null};function es(){let t=$n,e=new Set,n={get:()=>t,isEmpty:()=>Cn(t,$n),set(o,r){let s={...t,...o};if(s.names?.size===0&&(s.
-names=null),!Cn(t,s)){t=s;for(let a of[...e])a(t,r)}},clear:o=>n.set($n,o),subscribe(o){return e.add(o),()=>e.delete(o)}};return n}function Cn(t,e){return t.event===
-e.event&&Qr(t.range,e.range)&&Qr(t.names,e.names)}function Qr(t,e){if(t===null||e===null)return t===e;let[n,o]=[[...t],[...e]];return n.length===o.length&&n.every(
-(r,s)=>r===o[s])}function zl({n:t,parent:e,launch:n,lane:o,start:r,dur:s},a){let c=new Uint8Array(t);c[a]=1;let i=r[a]+s[a];for(let l=a+1;l<t&&o[l]===o[a]&&r[l]<=
-i;l++)e[l]>=0&&c[e[l]]&&(c[l]=1);for(let l=0;l<t;l++)n[l]>=0&&c[n[l]]&&(c[l]=1);return c}var Dl=3,ts=new WeakMap;function Q(t,e){let n=ts.get(t)??[],o=n.find(s=>Cn(
-s.selection,e));if(o)return o.mask;let r=Ul(t,e);return ts.set(t,[{selection:{...e},mask:r},...n].slice(0,Dl)),r}function Ul(t,{range:e,event:n,names:o}){if(e===
-null&&n===null&&o===null)return null;let r=n===null?new Uint8Array(t.n).fill(1):zl(t,n);if(e!==null&&Wl(t,r,e),o===null)return r;let s=new Uint8Array(t.header.names.
-length);for(let a of o)s[a]=1;for(let a=0;a<t.n;a++)r[a]&=s[t.name[a]];return r}function Wl({n:t,start:e,dur:n},o,[r,s]){for(let a=0;a<t;a++){let c=e[a],i=c+n[a];
-(c===i?c<r||c>s:c>=s||i<=r)&&(o[a]=0)}}var Gl=2e3;function ns(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return jl(t,e);let s=[];if(n){let i=u=>String(BigInt(t.header.t0)+BigInt(u)),[l,f]=[Math.
+"Mark")]}function Kl({start:t,dur:e},n){return[t[n],t[n]+e[n]]}var Cn={range:null,event:null,names:null};function ss(){let t=Cn,e=new Set,n={get:()=>t,isEmpty:()=>_n(t,Cn),set(o,r){let s={...t,...o};if(s.names?.size===0&&(s.
+names=null),!_n(t,s)){t=s;for(let a of[...e])a(t,r)}},clear:o=>n.set(Cn,o),subscribe(o){return e.add(o),()=>e.delete(o)}};return n}function _n(t,e){return t.event===
+e.event&&os(t.range,e.range)&&os(t.names,e.names)}function os(t,e){if(t===null||e===null)return t===e;let[n,o]=[[...t],[...e]];return n.length===o.length&&n.every(
+(r,s)=>r===o[s])}function Xl({n:t,parent:e,launch:n,lane:o,start:r,dur:s},a){let c=new Uint8Array(t);c[a]=1;let i=r[a]+s[a];for(let l=a+1;l<t&&o[l]===o[a]&&r[l]<=
+i;l++)e[l]>=0&&c[e[l]]&&(c[l]=1);for(let l=0;l<t;l++)n[l]>=0&&c[n[l]]&&(c[l]=1);return c}var jl=3,rs=new WeakMap;function Q(t,e){let n=rs.get(t)??[],o=n.find(s=>_n(
+s.selection,e));if(o)return o.mask;let r=Vl(t,e);return rs.set(t,[{selection:{...e},mask:r},...n].slice(0,jl)),r}function Vl(t,{range:e,event:n,names:o}){if(e===
+null&&n===null&&o===null)return null;let r=n===null?new Uint8Array(t.n).fill(1):Xl(t,n);if(e!==null&&ql(t,r,e),o===null)return r;let s=new Uint8Array(t.header.names.
+length);for(let a of o)s[a]=1;for(let a=0;a<t.n;a++)r[a]&=s[t.name[a]];return r}function ql({n:t,start:e,dur:n},o,[r,s]){for(let a=0;a<t;a++){let c=e[a],i=c+n[a];
+(c===i?c<r||c>s:c>=s||i<=r)&&(o[a]=0)}}var Yl=2e3;function as(t,e){let{range:n,event:o,names:r}=e;if(o!==null)return Jl(t,e);let s=[];if(n){let i=u=>String(BigInt(t.header.t0)+BigInt(u)),[l,f]=[Math.
 floor(n[0]),Math.ceil(n[1])];s.push(`((e.ts < ${i(f)}) & (e.ts + e.dur > ${i(l)}) & (e.dur > 0) | (e.dur == 0) & e.ts.between(${i(Math.ceil(n[0]))}, ${i(Math.floor(
-n[1]))}))`)}r&&s.push(`e.name.isin(${Kl(t,r)})`);let{first_row:a}=t.header,c=a?`trace.events.iloc[${a}:]`:"trace.events";return s.length?`${c}[lambda e: ${s.join(
-" & ")}]`:c}function Kl(t,e){let n=_n(t,e);return n?`trace.events.name.iloc[[${n.join(", ")}]]`:Xl([...e].map(o=>t.header.names[o]))}function _n(t,e){return t.header.
-are_names_cut?[...e].map(n=>t.rowOf(t.name.indexOf(n))):null}function jl(t,e){let n=Q(t,e),o=[];for(let s=0;s<t.n;s++)if(n?.[s]&&o.push(s),o.length>Gl)return null;
-return`trace.events.iloc[[${o.map(s=>t.rowOf(s)).sort((s,a)=>s-a).join(", ")}]]`}function Xl(t){let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.
-charCodeAt(0).toString(16).padStart(4,"0")}`);return`[${t.map(e).join(", ")}]`}var ql={light:["#0b62c4","#b35c00","#6f42c1","#00796b","#b02f78","#5a7a0a","#a3301f"],dark:["#6cb6ff","#f0a050","#c4a5ff","#5fd0c0","#f08cc4","#b5d35a","#ff9a8a"]},
-Vl={light:"#4f6673",dark:"#a9bfca"};function Ct(t,e){let n=t.startsWith("cpu")?null:/\d+$/.exec(t),o=ql[e];return n?o[Number(n[0])%o.length]:Vl[e]}function os({ts:t,values:e},[n,o]){let[r,s]=[0,t.length];for(;r+1<t.length&&t[r+1]<n;)r+=1;for(;s-2>r&&t[s-2]>o;)s-=1;return Yl(t.subarray(r,s),e.subarray(r,s))}
-function Yl(t,e){let n=t.length;if(n<=4e3)return{ts:Array.from(t),values:Array.from(e)};let o=[0],r=(n-2)/(4e3/2-1);for(let s=0;s*r<n-2;s++){let[a,c]=[1+Math.floor(
+n[1]))}))`)}r&&s.push(`e.name.isin(${Zl(t,r)})`);let{first_row:a}=t.header,c=a?`trace.events.iloc[${a}:]`:"trace.events";return s.length?`${c}[lambda e: ${s.join(
+" & ")}]`:c}function Zl(t,e){let n=Ln(t,e);return n?`trace.events.name.iloc[[${n.join(", ")}]]`:Ql([...e].map(o=>t.header.names[o]))}function Ln(t,e){return t.header.
+are_names_cut?[...e].map(n=>t.rowOf(t.name.indexOf(n))):null}function Jl(t,e){let n=Q(t,e),o=[];for(let s=0;s<t.n;s++)if(n?.[s]&&o.push(s),o.length>Yl)return null;
+return`trace.events.iloc[[${o.map(s=>t.rowOf(s)).sort((s,a)=>s-a).join(", ")}]]`}function Ql(t){let e=n=>JSON.stringify(n).replace(/[\u007f-\uffff]/g,o=>`\\u${o.
+charCodeAt(0).toString(16).padStart(4,"0")}`);return`[${t.map(e).join(", ")}]`}var tf={light:["#0b62c4","#b35c00","#6f42c1","#00796b","#b02f78","#5a7a0a","#a3301f"],dark:["#6cb6ff","#f0a050","#c4a5ff","#5fd0c0","#f08cc4","#b5d35a","#ff9a8a"]},
+ef={light:"#4f6673",dark:"#a9bfca"};function $t(t,e){let n=t.startsWith("cpu")?null:/\d+$/.exec(t),o=tf[e];return n?o[Number(n[0])%o.length]:ef[e]}function cs({ts:t,values:e},[n,o]){let[r,s]=[0,t.length];for(;r+1<t.length&&t[r+1]<n;)r+=1;for(;s-2>r&&t[s-2]>o;)s-=1;return nf(t.subarray(r,s),e.subarray(r,s))}
+function nf(t,e){let n=t.length;if(n<=4e3)return{ts:Array.from(t),values:Array.from(e)};let o=[0],r=(n-2)/(4e3/2-1);for(let s=0;s*r<n-2;s++){let[a,c]=[1+Math.floor(
 s*r),Math.min(n-1,1+Math.floor((s+1)*r))],[i,l]=[a,a];for(let f=a;f<c;f++)e[f]<e[i]&&(i=f),e[f]>e[l]&&(l=f);a<c&&o.push(Math.min(i,l),...i===l?[]:[Math.max(i,l)])}
-return o.push(n-1),{ts:o.map(s=>t[s]),values:o.map(s=>e[s])}}var is={light:{range:"#0b62c4",text:"#57606a",grid:"#d9dee4",fill:.14},dark:{range:"#6cb6ff",text:"#9aa5b1",grid:"#30363d",fill:.2}},Zl=[[2**30,"GiB"],[2**20,"M\
-iB"],[2**10,"KiB"],[1,"B"]],Jl=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"],[1,"ns"]],rs={displayModeBar:!1,responsive:!1,doubleClick:!1,showTips:!1};function Ln(t){return Math.
-max(56,Math.round(Math.min(188,Math.max(132,t*.2),t*.35))-1)}function ls(t,e,{Plotly:n,theme:o,view:r,onRange:s}){let a=h("div",{class:"cl-plot"});t.replaceChildren(
-a);let c=e.map(Ql),i=ss(r[1]-r[0],Jl),l=ss(Math.max(...c.map(g=>g.value),1),Zl),f={root:a,series:e,peaks:c,time:i,bytes:l,theme:o,range:null,view:r,width:0},u=n.
-newPlot(a,as(f),cs(f),rs).then(g=>{g.on("plotly_selected",m=>{m?.range&&s(tf(m.range.x,i[0]))}),g.on("plotly_deselect",()=>s(null)),g.on("plotly_doubleclick",()=>s(
-null))}),d=async()=>{await u,a.isConnected&&await n.react(a,as(f),cs(f),rs)},p=g=>(Object.assign(f,g),d());return{ready:u,setRange:g=>p({range:g}),setView:g=>p(
-{view:g}),setTheme:g=>p({theme:g}),async resize(){await d(),a.isConnected&&a.clientWidth&&n.Plots.resize(a)},destroy:()=>u.then(()=>n.purge(a))}}function Ql({ts:t,
-values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function ss(t,e){return e.find(([n])=>t>=n)??e[e.length-1]}function tf(t,e){
-let[n,o]=t.map(r=>r*e);return n===o?null:[Math.min(n,o),Math.max(n,o)]}function as({series:t,view:e,theme:n,time:o,bytes:r}){return t.map(s=>{let a=os(s,e),c=Ct(
-s.label,n);return{type:"scatter",mode:"lines",name:s.label,x:a.ts.map(i=>i/o[0]),y:a.values.map(i=>i/r[0]),line:{shape:"hv",width:1.5,color:c},fill:t.length===1?
-"tozeroy":"none",fillcolor:`rgba(${Tt(c).join(",")},${is[n].fill})`,text:a.values.map((i,l)=>`${M(i)} at ${k(a.ts[l])}`),hoverinfo:"text+name"}})}function cs(t){
-let{range:e,view:n,time:o,bytes:r}=t;t.width=t.root.clientWidth||t.width;let{text:s,grid:a,range:c}=is[t.theme],i={gridcolor:a,zerolinecolor:a,linecolor:a,tickcolor:a,
-fixedrange:!0,separatethousands:!0};return{height:200,margin:{l:Ln(t.width),r:1,t:22,b:34},paper_bgcolor:"rgba(0,0,0,0)",plot_bgcolor:"rgba(0,0,0,0)",font:{color:s,
-size:11,family:"inherit"},dragmode:"select",selectdirection:"h",showlegend:t.series.length>1,legend:{orientation:"h",x:0,y:1.18},hovermode:"closest",newselection:{
-line:{color:s,width:1}},xaxis:{...i,range:n.map(l=>l/o[0]),ticksuffix:` ${o[1]}`},yaxis:{...i,rangemode:"tozero",ticksuffix:` ${r[1]}`},shapes:e===null?[]:[nf(e,
-c,o[0])],annotations:ef(t)}}function ef({series:t,peaks:e,view:n,theme:o,time:r,bytes:s}){return e.map((a,c)=>{let i=Ct(t[c].label,o);return{x:a.ts/r[0],y:a.value/
-s[0],text:`peak ${M(a.value)}`,showarrow:!0,arrowhead:0,arrowwidth:1,ax:a.ts>(n[0]+n[1])/2?-44:44,ay:-14,bgcolor:"rgba(0,0,0,0)",font:{color:i,size:11},arrowcolor:i}})}
-function nf([t,e],n,o){return{type:"rect",xref:"x",yref:"paper",x0:t/o,x1:e/o,y0:0,y1:1,fillcolor:n,opacity:.18,line:{width:1,color:n},layer:"below"}}var Yt=44,fs=8,of=2e3;function us({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?M(n):t==="%"?P(n):`${Math.round(n).toLocaleString(
-"en-US")} ${t}`}function Rn(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function ds(t,e=0){return t.reduce((n,o)=>o>n?o:n,e)}
-function hs(t,e,n,{theme:o,view:r}){let a=n.filter(({column:m})=>e.some(({values:w})=>w[m].some(b=>!Number.isNaN(b)))).map(m=>({gauge:m,largest:m.full??Math.max(
-...e.map(({values:w})=>ds(w[m.column])),1e-9)})),c=h("p",{class:"cl-metrics-legend"}),l=z("svg",{class:"cl-metrics-plot",role:"img","aria-label":"Readings of th\
+return o.push(n-1),{ts:o.map(s=>t[s]),values:o.map(s=>e[s])}}var ds={light:{range:"#0b62c4",text:"#57606a",grid:"#d9dee4",fill:.14},dark:{range:"#6cb6ff",text:"#9aa5b1",grid:"#30363d",fill:.2}},of=[[2**30,"GiB"],[2**20,"M\
+iB"],[2**10,"KiB"],[1,"B"]],rf=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"],[1,"ns"]],is={displayModeBar:!1,responsive:!1,doubleClick:!1,showTips:!1};function Rn(t){return Math.
+max(56,Math.round(Math.min(188,Math.max(132,t*.2),t*.35))-1)}function hs(t,e,{Plotly:n,theme:o,view:r,onRange:s}){let a=h("div",{class:"cl-plot"});t.replaceChildren(
+a);let c=e.map(sf),i=ls(r[1]-r[0],rf),l=ls(Math.max(...c.map(g=>g.value),1),of),f={root:a,series:e,peaks:c,time:i,bytes:l,theme:o,range:null,view:r,width:0},u=n.
+newPlot(a,fs(f),us(f),is).then(g=>{g.on("plotly_selected",m=>{m?.range&&s(af(m.range.x,i[0]))}),g.on("plotly_deselect",()=>s(null)),g.on("plotly_doubleclick",()=>s(
+null))}),d=async()=>{await u,a.isConnected&&await n.react(a,fs(f),us(f),is)},p=g=>(Object.assign(f,g),d());return{ready:u,setRange:g=>p({range:g}),setView:g=>p(
+{view:g}),setTheme:g=>p({theme:g}),async resize(){await d(),a.isConnected&&a.clientWidth&&n.Plots.resize(a)},destroy:()=>u.then(()=>n.purge(a))}}function sf({ts:t,
+values:e}){let n=0;for(let o=1;o<e.length;o++)e[o]>e[n]&&(n=o);return{ts:t[n],value:e[n]}}function ls(t,e){return e.find(([n])=>t>=n)??e[e.length-1]}function af(t,e){
+let[n,o]=t.map(r=>r*e);return n===o?null:[Math.min(n,o),Math.max(n,o)]}function fs({series:t,view:e,theme:n,time:o,bytes:r}){return t.map(s=>{let a=cs(s,e),c=$t(
+s.label,n);return{type:"scatter",mode:"lines",name:cf(s),x:a.ts.map(i=>i/o[0]),y:a.values.map(i=>i/r[0]),line:{shape:"hv",width:1.5,color:c},fill:t.length===1?"\
+tozeroy":"none",fillcolor:`rgba(${Tt(c).join(",")},${ds[n].fill})`,text:a.values.map((i,l)=>`${M(i)} at ${v(a.ts[l])}`),hoverinfo:"text+name"}})}function cf({label:t,
+values:e}){return e.some(n=>n<0)?`${t} (change since the start)`:t}function us(t){let{range:e,view:n,time:o,bytes:r}=t;t.width=t.root.clientWidth||t.width;let{text:s,
+grid:a,range:c}=ds[t.theme],i={gridcolor:a,zerolinecolor:a,linecolor:a,tickcolor:a,fixedrange:!0,separatethousands:!0};return{height:200,margin:{l:Rn(t.width),r:1,
+t:22,b:34},paper_bgcolor:"rgba(0,0,0,0)",plot_bgcolor:"rgba(0,0,0,0)",font:{color:s,size:11,family:"inherit"},dragmode:"select",selectdirection:"h",showlegend:t.
+series.length>1,legend:{orientation:"h",x:0,y:1.18},hovermode:"closest",newselection:{line:{color:s,width:1}},xaxis:{...i,range:n.map(l=>l/o[0]),ticksuffix:` ${o[1]}`},
+yaxis:{...i,rangemode:"tozero",ticksuffix:` ${r[1]}`},shapes:e===null?[]:[ff(e,c,o[0])],annotations:lf(t)}}function lf({series:t,peaks:e,view:n,theme:o,time:r,bytes:s}){
+return e.flatMap((a,c)=>{if(a.value<=0)return[];let i=$t(t[c].label,o);return{x:a.ts/r[0],y:a.value/s[0],text:`peak ${M(a.value)}`,showarrow:!0,arrowhead:0,arrowwidth:1,
+ax:a.ts>(n[0]+n[1])/2?-44:44,ay:-14,bgcolor:"rgba(0,0,0,0)",font:{color:i,size:11},arrowcolor:i}})}function ff([t,e],n,o){return{type:"rect",xref:"x",yref:"pape\
+r",x0:t/o,x1:e/o,y0:0,y1:1,fillcolor:n,opacity:.18,line:{width:1,color:n},layer:"below"}}var qt=44,ps=8,uf=2e3;function ms({unit:t,column:e},n){return n===void 0||Number.isNaN(n)?"-":e.endsWith("_bytes")?M(n):t==="%"?P(n):`${Math.round(n).toLocaleString(
+"en-US")} ${t}`}function In(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function gs(t,e=0){return t.reduce((n,o)=>o>n?o:n,e)}
+function ws(t,e,n,{theme:o,view:r}){let a=n.filter(({column:m})=>e.some(({values:w})=>w[m].some(y=>!Number.isNaN(y)))).map(m=>({gauge:m,largest:m.full??Math.max(
+...e.map(({values:w})=>gs(w[m.column])),1e-9)})),c=h("p",{class:"cl-metrics-legend"}),l=z("svg",{class:"cl-metrics-plot",role:"img","aria-label":"Readings of th\
 e GPUs over time"}),f=h("p",{class:"cl-metrics-tip cl-hint","aria-live":"off"}),u=z("path",{class:"cl-metrics-cursor",fill:"none"});t.replaceChildren(c,l,f);let d=`\
-cl-metrics-${Math.random().toString(36).slice(2)}`,p=a.length*(Yt+fs),g={host:t,devices:e,rows:a,id:d,height:p,legend:c,plot:l,cursor:u,tip:f,theme:o,view:r,width:0};
-return l.addEventListener("pointermove",m=>af(g,m)),l.addEventListener("pointerleave",()=>ms(g)),_e(g),{setView(m){g.view=m,_e(g)},setTheme(m){g.theme=m,_e(g)},
-resize:()=>_e(g),destroy:()=>t.replaceChildren()}}function ps(t){let e=Math.max(t.host.clientWidth||t.width,200);t.width=e;let n=Ln(e),o=e-n-1,[r,s]=t.view;return{
-width:e,gutter:n,inner:o,x:a=>n+(a-r)/(s-r)*o}}function _e(t){let{devices:e,height:n,id:o,legend:r,plot:s}=t,a=ps(t),c=e.length>1?e.map(({label:f})=>f):[];r.replaceChildren(
-...c.map(f=>h("span",{style:`color:${Ct(f,t.theme)}`},f)));let i=z("rect",{x:a.gutter,y:0,width:a.inner,height:n}),l=t.rows.map((f,u)=>rf(t,u,a));s.setAttribute(
+cl-metrics-${Math.random().toString(36).slice(2)}`,p=a.length*(qt+ps),g={host:t,devices:e,rows:a,id:d,height:p,legend:c,plot:l,cursor:u,tip:f,theme:o,view:r,width:0};
+return l.addEventListener("pointermove",m=>pf(g,m)),l.addEventListener("pointerleave",()=>ys(g)),_e(g),{setView(m){g.view=m,_e(g)},setTheme(m){g.theme=m,_e(g)},
+resize:()=>_e(g),destroy:()=>t.replaceChildren()}}function bs(t){let e=Math.max(t.host.clientWidth||t.width,200);t.width=e;let n=Rn(e),o=e-n-1,[r,s]=t.view;return{
+width:e,gutter:n,inner:o,x:a=>n+(a-r)/(s-r)*o}}function _e(t){let{devices:e,height:n,id:o,legend:r,plot:s}=t,a=bs(t),c=e.length>1?e.map(({label:f})=>f):[];r.replaceChildren(
+...c.map(f=>h("span",{style:`color:${$t(f,t.theme)}`},f)));let i=z("rect",{x:a.gutter,y:0,width:a.inner,height:n}),l=t.rows.map((f,u)=>df(t,u,a));s.setAttribute(
 "width",String(a.width)),s.setAttribute("height",String(n)),s.setAttribute("viewBox",`0 0 ${a.width} ${n}`),s.replaceChildren(z("clipPath",{id:o},i),...l,t.cursor)}
-function rf({devices:t,rows:e,id:n,theme:o,view:r},s,{width:a,gutter:c,x:i}){let{gauge:l,largest:f}=e[s],u=s*(Yt+fs),d=m=>u+Yt-(Yt-3)*Math.min(m/f,1),p=Math.max(
-...t.map(({values:m})=>ds(m[l.column]))),g=t.map(({label:m,ts:w,values:b})=>z("path",{d:sf(w,b[l.column],r,i,d),fill:"none",stroke:Ct(m,o),"stroke-width":1.4}));
-return z("g",{},z("text",{x:0,y:u+16},l.title),z("text",{x:0,y:u+31,class:"cl-metrics-muted"},`up to ${us(l,p)}`),z("path",{d:`M${c} ${u+Yt}H${a-1}`,class:"cl-m\
-etrics-base"}),z("g",{"clip-path":`url(#${n})`},...g))}function sf(t,e,[n,o],r,s){let a=Math.max(Rn(t,n),0),c=Math.min(Rn(t,o)+2,t.length),i=Math.max(1,Math.ceil(
-(c-a)/of)),l="";for(let f=a;f<c;f+=i){let u=f;for(let d=f;d<Math.min(f+i,c);d++)(e[d]>e[u]||Number.isNaN(e[u]))&&(u=d);Number.isNaN(e[u])||(l+=`${l?"L":"M"}${r(
-t[u]).toFixed(1)} ${s(e[u]).toFixed(1)}`)}return l}function af(t,e){let{gutter:n,inner:o}=ps(t),r=e.clientX-t.plot.getBoundingClientRect().left;if(r<n||r>n+o){ms(
-t);return}let[s,a]=t.view,c=s+(r-n)/o*(a-s);t.cursor.setAttribute("d",`M${r.toFixed(1)} 0V${t.height}`);let i=t.devices.map(l=>cf(t,l,c));t.tip.textContent=[k(c),
-...i].filter(Boolean).join(" \xB7 ")}function cf({devices:t,rows:e},{label:n,ts:o,values:r,slowed:s,reasons:a},c){let i=Rn(o,c);if(i<0)return"";let l=e.map(({gauge:f})=>us(
-f,r[f.column][i])).join(", ");return`${t.length>1?`${n}: `:""}${l}${s[i]?`, throttled by ${a[s[i]]}`:""}`}function ms({cursor:t,tip:e}){t.removeAttribute("d"),e.
+function df({devices:t,rows:e,id:n,theme:o,view:r},s,{width:a,gutter:c,x:i}){let{gauge:l,largest:f}=e[s],u=s*(qt+ps),d=m=>u+qt-(qt-3)*Math.min(m/f,1),p=Math.max(
+...t.map(({values:m})=>gs(m[l.column]))),g=t.map(({label:m,ts:w,values:y})=>z("path",{d:hf(w,y[l.column],r,i,d),fill:"none",stroke:$t(m,o),"stroke-width":1.4}));
+return z("g",{},z("text",{x:0,y:u+16},l.title),z("text",{x:0,y:u+31,class:"cl-metrics-muted"},`up to ${ms(l,p)}`),z("path",{d:`M${c} ${u+qt}H${a-1}`,class:"cl-m\
+etrics-base"}),z("g",{"clip-path":`url(#${n})`},...g))}function hf(t,e,[n,o],r,s){let a=Math.max(In(t,n),0),c=Math.min(In(t,o)+2,t.length),i=Math.max(1,Math.ceil(
+(c-a)/uf)),l="";for(let f=a;f<c;f+=i){let u=f;for(let d=f;d<Math.min(f+i,c);d++)(e[d]>e[u]||Number.isNaN(e[u]))&&(u=d);Number.isNaN(e[u])||(l+=`${l?"L":"M"}${r(
+t[u]).toFixed(1)} ${s(e[u]).toFixed(1)}`)}return l}function pf(t,e){let{gutter:n,inner:o}=bs(t),r=e.clientX-t.plot.getBoundingClientRect().left;if(r<n||r>n+o){ys(
+t);return}let[s,a]=t.view,c=s+(r-n)/o*(a-s);t.cursor.setAttribute("d",`M${r.toFixed(1)} 0V${t.height}`);let i=t.devices.map(l=>mf(t,l,c));t.tip.textContent=[v(c),
+...i].filter(Boolean).join(" \xB7 ")}function mf({devices:t,rows:e},{label:n,ts:o,values:r,slowed:s,reasons:a},c){let i=In(o,c);if(i<0)return"";let l=e.map(({gauge:f})=>ms(
+f,r[f.column][i])).join(", ");return`${t.length>1?`${n}: `:""}${l}${s[i]?`, throttled by ${a[s[i]]}`:""}`}function ys({cursor:t,tip:e}){t.removeAttribute("d"),e.
 textContent=""}function W(t,e,n,o){let r=e.map(([c,i])=>{let l=()=>{s(c),o(c)},f=String(c===n);return h("button",{type:"button",class:"cl-button","data-key":c,"aria-pressed":f,
 onclick:l},i)}),s=c=>{for(let i of r)i.setAttribute("aria-pressed",String(i.dataset.key===c))};return{group:h("div",{class:"mm-choice",role:"group","aria-label":t},
 h("span",{class:"mm-muted"},t),...r),mark:s}}function rt(t,e,n){let o=/[a-z]/i.test(t)?null:e;return h("button",{type:"button",class:"cl-button",title:e,"aria-l\
-abel":o,onclick:n},t)}function gs(){let t=["allocated","active","reserved"].map(e=>h("span",{class:"mm-key"},h("i",{class:`mm-line-${e}`}),e));return h("p",{class:"\
-mm-legend"},...t)}function ws(t,e){let n=lf(t,e),o={};for(let[r,s]of Object.entries(e.self)){let a=new Float64Array(t.parent.length);s.forEach((c,i)=>{a[n[i]]+=c});for(let c=a.length-
-1;c>0;c--)a[t.parent[c]]+=a[c];o[r]=a}t.before=o}function lf(t,{parent:e,label:n}){let o=new Map;for(let s=1;s<t.parent.length;s++)o.set(`${t.parent[s]} ${t.labels[t.
-label[s]]}`,s);let r=[];return e.forEach((s,a)=>{let c=s<0?0:r[s],i=`${c} ${n[a]}`,l=o.get(i)??ff(t,c,n[a]);o.set(i,l),r.push(l)}),r}function ff(t,e,n){let o=t.
-parent.length;return t.parent.push(e),t.depth.push(t.depth[e]+1),t.label.push(t.labels.push(n)-1),t.sample.push(-1),t.children.push([]),t.children[e].push(o),o}var st=19,ys=420,uf=.8,bs=4,df=2,hf=.99,pf={light:["#f3b562","#f0a06a","#eec57c","#e9927a","#f6d08f"],dark:["#a8642a","#9c5230","#8f6b2f","#a14b3f","#b07a35"]},
-xs={light:"#000000",dark:"#ffffff"},mf={light:"#b79cf0",dark:"#7a5cc4"};function vs({parent:t,weight:e,children:n},o,r){let s=gf(t,o,r),a=r/Math.max(e[o],1),c=[
-{node:o,x:0,row:s.length}];for(let i=c.pop();i;i=c.pop()){let{x:l}=i,{row:f}=i;for(let u of[...n[i.node]].sort((d,p)=>e[p]-e[d])){let d=e[u]*a;if(d<uf)break;let p=i.
-row<=df?wf(n,e,u):[u],g=p.length>=bs,m=g?p[p.length-1]:u;s.push({node:m,x:l,width:d,row:f,folded:g?p.length:0}),c.push({node:m,x:l,row:f+1}),l+=d}}return s}function gf(t,e,n){
-let o=[];for(let a=e;a>=0;a=t[a])o.unshift(a);let r=o.length>bs+1;return(r?[o[0],t[e],e]:o).map((a,c)=>({node:a,x:0,width:n,row:c,folded:r&&c===1?o.length-2:0}))}
-function wf(t,e,n){let o=[n];for(let r=n;;){let s=t[r].find(a=>e[a]>=hf*e[r]);if(s===void 0||!t[s].length)return o;o.push(s),r=s}}function ks(t,e,n){let o=st*(1+
+abel":o,onclick:n},t)}function xs(){let t=["allocated","active","reserved"].map(e=>h("span",{class:"mm-key"},h("i",{class:`mm-line-${e}`}),e));return h("p",{class:"\
+mm-legend"},...t)}function ks(t,e){let n=gf(t,e),o={};for(let[r,s]of Object.entries(e.self)){let a=new Float64Array(t.parent.length);s.forEach((c,i)=>{a[n[i]]+=c});for(let c=a.length-
+1;c>0;c--)a[t.parent[c]]+=a[c];o[r]=a}t.before=o}function gf(t,{parent:e,label:n}){let o=new Map;for(let s=1;s<t.parent.length;s++)o.set(`${t.parent[s]} ${t.labels[t.
+label[s]]}`,s);let r=[];return e.forEach((s,a)=>{let c=s<0?0:r[s],i=`${c} ${n[a]}`,l=o.get(i)??wf(t,c,n[a]);o.set(i,l),r.push(l)}),r}function wf(t,e,n){let o=t.
+parent.length;return t.parent.push(e),t.depth.push(t.depth[e]+1),t.label.push(t.labels.push(n)-1),t.sample.push(-1),t.children.push([]),t.children[e].push(o),o}var st=19,vs=420,bf=.8,Ms=4,yf=2,xf=.99,kf={light:["#f3b562","#f0a06a","#eec57c","#e9927a","#f6d08f"],dark:["#a8642a","#9c5230","#8f6b2f","#a14b3f","#b07a35"]},
+As={light:"#000000",dark:"#ffffff"},vf={light:"#b79cf0",dark:"#7a5cc4"};function Ts({parent:t,weight:e,children:n},o,r){let s=Mf(t,o,r),a=r/Math.max(e[o],1),c=[
+{node:o,x:0,row:s.length}];for(let i=c.pop();i;i=c.pop()){let{x:l}=i,{row:f}=i;for(let u of[...n[i.node]].sort((d,p)=>e[p]-e[d])){let d=e[u]*a;if(d<bf)break;let p=i.
+row<=yf?Af(n,e,u):[u],g=p.length>=Ms,m=g?p[p.length-1]:u;s.push({node:m,x:l,width:d,row:f,folded:g?p.length:0}),c.push({node:m,x:l,row:f+1}),l+=d}}return s}function Mf(t,e,n){
+let o=[];for(let a=e;a>=0;a=t[a])o.unshift(a);let r=o.length>Ms+1;return(r?[o[0],t[e],e]:o).map((a,c)=>({node:a,x:0,width:n,row:c,folded:r&&c===1?o.length-2:0}))}
+function Af(t,e,n){let o=[n];for(let r=n;;){let s=t[r].find(a=>e[a]>=xf*e[r]);if(s===void 0||!t[s].length)return o;o.push(s),r=s}}function Ss(t,e,n){let o=st*(1+
 e.reduce((i,{row:l})=>Math.max(i,l),0)),r=Math.min(devicePixelRatio||1,2);t.width=Math.floor(n.width*r),t.height=Math.floor(o*r),t.style.width=`${n.width}px`,t.
-style.height=`${o}px`;let s=N(t),a=getComputedStyle(t);s.scale(r,r),s.font=`11px ${a.fontFamily}`,s.textBaseline="middle";for(let i of e)yf(s,i,n);let c=e.find(
-({node:i})=>i===n.focus);c&&bf(s,c,a.color)}function yf(t,{node:e,x:n,width:o,row:r,folded:s},{graph:a,root:c,query:i,theme:l,options:f}){let u=s?`${s} callers,\
- to ${f.textOf(e)}`:f.textOf(e),d=i!==""&&u.toLowerCase().includes(i),p=e!==c&&r<=a.depth[c],[g,m]=xf(a,e,u,l,f),w=r*st;if(t.globalAlpha=i&&!d?.4:p?.6:1,t.fillStyle=
-d?mf[l]:g,t.fillRect(n,w,Math.max(o-1,.6),st-1),t.globalAlpha=1,o<=30)return;t.fillStyle=d||t.globalAlpha<1?xs[l]:m;let b=o-8,x=`${u}  ${f.format(a.weight[e])}`,
-y=t.measureText(x).width<=b?x:ft(t,u,b);t.fillText(y,n+4,w+st/2)}function bf(t,{x:e,width:n,row:o},r){t.strokeStyle=r,t.lineWidth=2,t.strokeRect(e+1,o*st+1,Math.
-max(n-3,1),st-3)}function xf({weight:t,before:e},n,o,r,{colorOf:s}){if(e){let c=(t[n]-e[n])/Math.max(t[n],e[n],1),i=Math.round(Math.min(1,Math.abs(c))*80),[l,f]=[
+style.height=`${o}px`;let s=N(t),a=getComputedStyle(t);s.scale(r,r),s.font=`11px ${a.fontFamily}`,s.textBaseline="middle";for(let i of e)Tf(s,i,n);let c=e.find(
+({node:i})=>i===n.focus);c&&Sf(s,c,a.color)}function Tf(t,{node:e,x:n,width:o,row:r,folded:s},{graph:a,root:c,query:i,theme:l,options:f}){let u=s?`${s} callers,\
+ to ${f.textOf(e)}`:f.textOf(e),d=i!==""&&u.toLowerCase().includes(i),p=e!==c&&r<=a.depth[c],[g,m]=Ef(a,e,u,l,f),w=r*st;if(t.globalAlpha=i&&!d?.4:p?.6:1,t.fillStyle=
+d?vf[l]:g,t.fillRect(n,w,Math.max(o-1,.6),st-1),t.globalAlpha=1,o<=30)return;t.fillStyle=d||t.globalAlpha<1?As[l]:m;let y=o-8,x=`${u}  ${f.format(a.weight[e])}`,
+b=t.measureText(x).width<=y?x:ft(t,u,y);t.fillText(b,n+4,w+st/2)}function Sf(t,{x:e,width:n,row:o},r){t.strokeStyle=r,t.lineWidth=2,t.strokeRect(e+1,o*st+1,Math.
+max(n-3,1),st-3)}function Ef({weight:t,before:e},n,o,r,{colorOf:s}){if(e){let c=(t[n]-e[n])/Math.max(t[n],e[n],1),i=Math.round(Math.min(1,Math.abs(c))*80),[l,f]=[
 c>0?"#d1493f":"#2f6fd0",r==="dark"?"#4a525c":"#dfe3e8"];return[`color-mix(in srgb, ${l} ${i}%, ${f})`,r==="dark"||i>55?"#ffffff":"#000000"]}if(s)return n?s(n,o,
-r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=pf[r];return[a[n?St(o)%a.length:0],xs[r]]}function Le(t,e){let n=vf(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),Af(n),{show(r){n.graph?.parent!==
-r.parent&&Object.assign(n,{root:0,focus:-1}),n.graph=r,n.reset.hidden=n.root===0,n.query&&In(n,n.input.value),_t(n)},zoom:r=>Zt(n,r),search(r){n.input.value=r,In(
-n,r)},get graph(){return n.graph},get root(){return n.root},boxes:()=>n.boxes,textOf:r=>n.graph?e.textOf(r):"",setTheme(r){n.theme=r,_t(n)},resize(){t.clientWidth!==
-n.width&&_t(n)},destroy(){cancelAnimationFrame(n.pending),t.replaceChildren()}}}function vf(t,e){let n=h("canvas",{class:"mm-flame-canvas",tabindex:0,role:"appl\
+r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=kf[r];return[a[n?St(o)%a.length:0],As[r]]}function Le(t,e){let n=Of(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),_f(n),{show(r){n.graph?.parent!==
+r.parent&&Object.assign(n,{root:0,focus:-1}),n.graph=r,n.reset.hidden=n.root===0,n.query&&Nn(n,n.input.value),Ct(n)},zoom:r=>Yt(n,r),search(r){n.input.value=r,Nn(
+n,r)},get graph(){return n.graph},get root(){return n.root},boxes:()=>n.boxes,textOf:r=>n.graph?e.textOf(r):"",setTheme(r){n.theme=r,Ct(n)},resize(){t.clientWidth!==
+n.width&&Ct(n)},destroy(){cancelAnimationFrame(n.pending),t.replaceChildren()}}}function Of(t,e){let n=h("canvas",{class:"mm-flame-canvas",tabindex:0,role:"appl\
 ication","aria-label":`${e.label}. Arrow keys go between nodes, Enter zooms, Escape shows all.`,"data-lm-suppress-shortcuts":"true"}),o=h("div",{class:"mm-flame\
--scroll"},n);o.style.maxHeight=`${ys}px`;let r=h("div",{class:"mm-tip",hidden:!0});return{options:e,host:t,input:h("input",{type:"search",class:"mm-search",placeholder:e.
+-scroll"},n);o.style.maxHeight=`${vs}px`;let r=h("div",{class:"mm-tip",hidden:!0});return{options:e,host:t,input:h("input",{type:"search",class:"mm-search",placeholder:e.
 placeholder,"aria-label":e.searchLabel,"data-lm-suppress-shortcuts":"true"}),reset:h("button",{type:"button",class:"cl-button",hidden:!0},"Whole graph"),found:h(
 "span",{class:"mm-muted","aria-live":"polite"}),scroller:o,stage:h("div",{class:"mm-flame-stage"},o,r),canvas:n,tip:r,spoken:h("p",{class:"mm-said","aria-live":"\
-polite"}),theme:e.theme,graph:null,root:0,focus:-1,query:"",boxes:[],width:0,pending:0}}function _t(t){let{graph:e}=t;t.pending||!e||(t.pending=requestAnimationFrame(
-()=>{t.pending=0,kf(t)}))}function kf(t){let{canvas:e,options:n,graph:o,root:r,focus:s,query:a,theme:c}=t;o&&(t.width=Math.max(t.host.clientWidth||t.width,160),
-t.boxes=vs(o,r,t.width),ks(e,t.boxes,{graph:o,root:r,focus:s,query:a,theme:c,width:t.width,options:n}))}function Zt(t,e){t.root=e,t.reset.hidden=e===0,t.tip.hidden=
-!0,_t(t),t.options.onZoom(e)}function In(t,e){t.query=e.trim().toLowerCase(),_t(t),t.found.textContent=t.query&&t.graph?Mf(t,t.graph):""}function Mf({options:t,
+polite"}),theme:e.theme,graph:null,root:0,focus:-1,query:"",boxes:[],width:0,pending:0}}function Ct(t){let{graph:e}=t;t.pending||!e||(t.pending=requestAnimationFrame(
+()=>{t.pending=0,$f(t)}))}function $f(t){let{canvas:e,options:n,graph:o,root:r,focus:s,query:a,theme:c}=t;o&&(t.width=Math.max(t.host.clientWidth||t.width,160),
+t.boxes=Ts(o,r,t.width),Ss(e,t.boxes,{graph:o,root:r,focus:s,query:a,theme:c,width:t.width,options:n}))}function Yt(t,e){t.root=e,t.reset.hidden=e===0,t.tip.hidden=
+!0,Ct(t),t.options.onZoom(e)}function Nn(t,e){t.query=e.trim().toLowerCase(),Ct(t),t.found.textContent=t.query&&t.graph?Cf(t,t.graph):""}function Cf({options:t,
 query:e},n){let o=n.parent.length,[r,s]=[new Uint8Array(o),new Uint8Array(o)],[a,c]=[0,0];for(let i=1;i<o;i++){let l=n.parent[i];r[i]=t.textOf(i).toLowerCase().
-includes(e)?1:0,s[i]=s[l]||r[l]?1:0,!(!r[i]||s[i])&&(a+=n.weight[i],c+=n.num[i])}return c?Ms(t,n,a,c):"nothing fits"}function Ms(t,e,n,o){let r=e.weight[0]?100*
-n/e.weight[0]:0;return t.amountOf(n,o).replace("%",P(r))}function Af(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>Zt(t,0)),o.addEventListener(
-"input",()=>In(t,o.value)),e.addEventListener("click",r=>{let s=As(t,r);s&&Zt(t,s.node)}),e.addEventListener("pointermove",r=>Tf(t,r)),e.addEventListener("point\
-erleave",()=>{n.hidden=!0}),e.addEventListener("keydown",r=>{!t.graph||r.altKey||r.ctrlKey||r.metaKey||Ef(t,t.graph,r.key)&&(r.preventDefault(),r.stopPropagation())})}
-function As({canvas:t,boxes:e},n){let o=t.getBoundingClientRect(),[r,s]=[n.clientX-o.left,Math.floor((n.clientY-o.top)/st)];return e.find(a=>a.row===s&&a.x<=r&&
-r<a.x+Math.max(a.width,1))}function Tf(t,e){let{tip:n,graph:o,stage:r}=t,s=As(t,e);if(n.hidden=!s,!s||!o)return;n.replaceChildren(...Ts(t,o,s.node).map(c=>h("di\
+includes(e)?1:0,s[i]=s[l]||r[l]?1:0,!(!r[i]||s[i])&&(a+=n.weight[i],c+=n.num[i])}return c?Es(t,n,a,c):"nothing fits"}function Es(t,e,n,o){let r=e.weight[0]?100*
+n/e.weight[0]:0;return t.amountOf(n,o).replace("%",P(r))}function _f(t){let{canvas:e,tip:n,input:o}=t;t.reset.addEventListener("click",()=>Yt(t,0)),o.addEventListener(
+"input",()=>Nn(t,o.value)),e.addEventListener("click",r=>{let s=Os(t,r);s&&Yt(t,s.node)}),e.addEventListener("pointermove",r=>Lf(t,r)),e.addEventListener("point\
+erleave",()=>{n.hidden=!0}),e.addEventListener("keydown",r=>{!t.graph||r.altKey||r.ctrlKey||r.metaKey||If(t,t.graph,r.key)&&(r.preventDefault(),r.stopPropagation())})}
+function Os({canvas:t,boxes:e},n){let o=t.getBoundingClientRect(),[r,s]=[n.clientX-o.left,Math.floor((n.clientY-o.top)/st)];return e.find(a=>a.row===s&&a.x<=r&&
+r<a.x+Math.max(a.width,1))}function Lf(t,e){let{tip:n,graph:o,stage:r}=t,s=Os(t,e);if(n.hidden=!s,!s||!o)return;n.replaceChildren(...$s(t,o,s.node).map(c=>h("di\
 v",{},c)));let a=r.getBoundingClientRect();n.style.left=`${Math.max(Math.min(e.clientX-a.left+12,t.width-n.offsetWidth-4),0)}px`,n.style.top=`${e.clientY-a.top+
-16}px`}function Ts({options:t},e,n){let o=[t.textOf(n),Ms(t,e,e.weight[n],e.num[n])];if(e.before){let r=e.weight[n]-e.before[n];o.push(`${r<0?"\u2212":"+"}${t.format(
-Math.abs(r))} against the other run`)}return[...o,...t.notesOf?.(n)??[]].filter(Boolean)}function Sf({boxes:t,focus:e},{parent:n},o){let r=t.find(({node:i})=>i===
+16}px`}function $s({options:t},e,n){let o=[t.textOf(n),Es(t,e,e.weight[n],e.num[n])];if(e.before){let r=e.weight[n]-e.before[n];o.push(`${r<0?"\u2212":"+"}${t.format(
+Math.abs(r))} against the other run`)}return[...o,...t.notesOf?.(n)??[]].filter(Boolean)}function Rf({boxes:t,focus:e},{parent:n},o){let r=t.find(({node:i})=>i===
 e)??t[0],s=t.filter(i=>i.row===r.row).sort((i,l)=>i.x-l.x),a=i=>s[Math.min(Math.max(s.indexOf(r)+i,0),s.length-1)].node;if(o==="ArrowUp")return Math.max(n[r.node],
 0);if(o==="ArrowLeft")return a(-1);if(o==="ArrowRight")return a(1);if(o!=="ArrowDown")return null;let c=t.filter(({node:i})=>n[i]===r.node).sort((i,l)=>l.width-
-i.width);return c.length?c[0].node:r.node}function Ef(t,e,n){let o=Sf(t,e,n);if(o!==null)t.focus=t.focus<0?t.boxes[0].node:o,t.spoken.textContent=Ts(t,e,t.focus).
-join(", "),_t(t);else if((n==="Enter"||n===" ")&&t.focus>=0)Zt(t,t.focus);else if(n==="Escape"&&t.root)Zt(t,0);else return!1;return!0}function Ss(t){let{labels:e,nodeOf:n}=t,o={parent:[-1],depth:[0],label:[-1],labels:e,sample:[-1],nodeOf:n,children:[[]]},r=new Map,s=new Int32Array(t.parent.length);
-for(let a=1;a<s.length;a++){let c=0,i=0;for(let l=a;l>0&&i<64;l=t.parent[l],i++)c=Of(o,r,c,t.label[l],i?-1:t.sample[a]);s[a]=c}return o.nodeOf=n.map(a=>a>0?s[a]:
-a),t.before&&(o.before=$f(t,o,s,t.before)),o}function Of(t,e,n,o,r){let s=`${n} ${o}`,a=e.get(s);return a===void 0&&(a=t.parent.length,e.set(s,a),t.parent.push(
-n),t.depth.push(t.depth[n]+1),t.label.push(o),t.sample.push(r),t.children.push([]),t.children[n].push(a)),t.sample[a]<0&&(t.sample[a]=r),a}function $f(t,e,n,o){
+i.width);return c.length?c[0].node:r.node}function If(t,e,n){let o=Rf(t,e,n);if(o!==null)t.focus=t.focus<0?t.boxes[0].node:o,t.spoken.textContent=$s(t,e,t.focus).
+join(", "),Ct(t);else if((n==="Enter"||n===" ")&&t.focus>=0)Yt(t,t.focus);else if(n==="Escape"&&t.root)Yt(t,0);else return!1;return!0}function Cs(t){let{labels:e,nodeOf:n}=t,o={parent:[-1],depth:[0],label:[-1],labels:e,sample:[-1],nodeOf:n,children:[[]]},r=new Map,s=new Int32Array(t.parent.length);
+for(let a=1;a<s.length;a++){let c=0,i=0;for(let l=a;l>0&&i<64;l=t.parent[l],i++)c=Nf(o,r,c,t.label[l],i?-1:t.sample[a]);s[a]=c}return o.nodeOf=n.map(a=>a>0?s[a]:
+a),t.before&&(o.before=Pf(t,o,s,t.before)),o}function Nf(t,e,n,o,r){let s=`${n} ${o}`,a=e.get(s);return a===void 0&&(a=t.parent.length,e.set(s,a),t.parent.push(
+n),t.depth.push(t.depth[n]+1),t.label.push(o),t.sample.push(r),t.children.push([]),t.children[n].push(a)),t.sample[a]<0&&(t.sample[a]=r),a}function Pf(t,e,n,o){
 let r={};for(let[s,a]of Object.entries(o)){let c=a.slice();for(let l=1;l<c.length;l++)c[t.parent[l]]-=a[l];let i=new Float64Array(e.parent.length);for(let l=0;l<
-c.length;l++)i[n[l]]+=c[l];for(let l=i.length-1;l>0;l--)i[e.parent[l]]+=i[l];r[s]=i}return r}var Cf=new Set(["kernel","gpu_memcpy","gpu_memset"]);function Es(t){let e=o=>t.header.details.some(r=>r.name===o);return[["tree","call tree",!0],["python","Pyth\
-on",t.header.cats.includes("python_function")],["stack","call stacks",e("stack")],["module","modules",e("module")]].flatMap(([o,r,s])=>s?[[o,r]]:[])}function Os(t,e){
-let n=_f(t),{n:o,header:r}=t,s=r.lanes.map(({kind:w})=>w==="device"),a=e==="stack"||e==="module"?Lf(n,t,e):null,c=r.cats.map(w=>w==="python_function"),i=r.cats.
-map(w=>w==="Trace"||w==="overhead");for(let w=0;w<o;w++){if(s[t.lane[w]]||i[t.cat[w]])continue;let b=a?a(w):-1,x=t.parent[w]<0?-1:n.nodeOf[t.parent[w]],y=b>=0?b:
-x>=0?x:a?n.none:0;n.nodeOf[w]=e==="python"&&!c[t.cat[w]]?y:n.add(y,n.labelOf[t.name[w]],w)}let l=r.cats.map(w=>Cf.has(w));for(let w=0;w<o;w++){if(!s[t.lane[w]]||
-!l[t.cat[w]]||t.flags[w]&R.instant)continue;let b=t.launch[w],x=a?n.add(0,n.text("(no launch)"),-1):0,y=b<0?x:Math.max(n.nodeOf[b],0);n.nodeOf[w]=n.add(y,n.labelOf[t.
-name[w]],w)}let{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m}=n;return{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m,children:Rf(f)}}function _f(t){
+c.length;l++)i[n[l]]+=c[l];for(let l=i.length-1;l>0;l--)i[e.parent[l]]+=i[l];r[s]=i}return r}var Hf=new Set(["kernel","gpu_memcpy","gpu_memset"]);function _s(t){let e=o=>t.header.details.some(r=>r.name===o);return[["tree","call tree",!0],["python","Pyth\
+on",t.header.cats.includes("python_function")],["stack","call stacks",e("stack")],["module","modules",e("module")]].flatMap(([o,r,s])=>s?[[o,r]]:[])}function Ls(t,e){
+let n=Ff(t),{n:o,header:r}=t,s=r.lanes.map(({kind:w})=>w==="device"),a=e==="stack"||e==="module"?Bf(n,t,e):null,c=r.cats.map(w=>w==="python_function"),i=r.cats.
+map(w=>w==="Trace"||w==="overhead");for(let w=0;w<o;w++){if(s[t.lane[w]]||i[t.cat[w]])continue;let y=a?a(w):-1,x=t.parent[w]<0?-1:n.nodeOf[t.parent[w]],b=y>=0?y:
+x>=0?x:a?n.none:0;n.nodeOf[w]=e==="python"&&!c[t.cat[w]]?b:n.add(b,n.labelOf[t.name[w]],w)}let l=r.cats.map(w=>Hf.has(w));for(let w=0;w<o;w++){if(!s[t.lane[w]]||
+!l[t.cat[w]]||t.flags[w]&R.instant)continue;let y=t.launch[w],x=a?n.add(0,n.text("(no launch)"),-1):0,b=y<0?x:Math.max(n.nodeOf[y],0);n.nodeOf[w]=n.add(b,n.labelOf[t.
+name[w]],w)}let{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m}=n;return{parent:f,depth:u,label:d,labels:p,sample:g,nodeOf:m,children:zf(f)}}function Ff(t){
 let e=[...t.header.names],[n,o]=[new Set(t.header.step_names),e.length];n.size&&e.push("ProfilerStep*");let r=new Map,s=new Map,a=2**24,c={parent:[-1],depth:[0],
 label:[-1],sample:[-1],labels:e,labelOf:t.header.names.map((i,l)=>n.has(l)?o:l),nodeOf:new Int32Array(t.n).fill(-1),none:0,text(i){let l=s.get(i)??e.push(i)-1;return s.
 set(i,l),l},add(i,l,f){let u=i*a+l,d=r.get(u);return d===void 0&&(d=c.parent.length,r.set(u,d),c.parent.push(i),c.depth.push(c.depth[i]+1),c.label.push(l),c.sample.
-push(f)),d}};return c}function Lf(t,e,n){t.none=t.add(0,t.text(`(no ${n})`),-1);let o=new Map,r=e.detailOf(n);return s=>{let a=r(s);if(a===null)return-1;let c=String(
+push(f)),d}};return c}function Bf(t,e,n){t.none=t.add(0,t.text(`(no ${n})`),-1);let o=new Map,r=e.detailOf(n);return s=>{let a=r(s);if(a===null)return-1;let c=String(
 a),i=o.get(c);return i===void 0&&(i=(n==="stack"?c.split(`
-`).reverse():c.split(".")).filter(Boolean).reduce((f,u)=>t.add(f,t.text(u),-1),0),o.set(c,i)),i}}function Rf(t){let e=t.map(()=>[]);for(let n=1;n<t.length;n++)e[t[n]].
-push(n);return e}function Nn(t,{label:e,labels:n},o){return o?e[o]<t.header.names.length?X(t.header,e[o]):n[e[o]]:"all"}function $s({header:t,memory:e}){let n=[];t.lanes.some(({kind:s,count:a})=>s==="device"&&a)&&n.push(["device","GPU time"]),t.lanes.some(({kind:s,count:a})=>s===
+`).reverse():c.split(".")).filter(Boolean).reduce((f,u)=>t.add(f,t.text(u),-1),0),o.set(c,i)),i}}function zf(t){let e=t.map(()=>[]);for(let n=1;n<t.length;n++)e[t[n]].
+push(n);return e}function Pn(t,{label:e,labels:n},o){return o?e[o]<t.header.names.length?j(t.header,e[o]):n[e[o]]:"all"}function Rs({header:t,memory:e}){let n=[];t.lanes.some(({kind:s,count:a})=>s==="device"&&a)&&n.push(["device","GPU time"]),t.lanes.some(({kind:s,count:a})=>s===
 "host"&&a)&&n.push(["host","CPU time"]);let{n:o,num_actions:r}=t.memory;return o===r&&e.some(({event:s})=>s.some(a=>a>=0))&&n.push(["memory","allocated bytes"]),
-n}function*Cs(t,e,n,o,r){let{parent:s,nodeOf:a}=e,c={weight:new Float64Array(s.length),num:new Float64Array(s.length)};n==="memory"?Ff(t,a,o,r,c):yield*If(t,a,n===
-"device",o,r,c);let{weight:i,num:l}=c;for(let f=s.length-1;f>0;f--)i[s[f]]+=i[f],l[s[f]]+=l[f];return c}function*If(t,e,n,o,r,s){let a=r?yield*Pf(t,n,r):n?t.dur:
-t.self;for(let[c,i]of _s(t,n))Nf(t,e,o,a,s,c,i),yield}function Nf({flags:t},e,n,o,{weight:r,num:s},a,c){let i=R.instant|R.waiting;for(let l=a;l<c;l++){let f=e[l];
-f<0||t[l]&i||n!==null&&!n[l]||(o[l]>0&&(r[f]+=o[l]),s[f]+=1)}}function*Pf(t,e,n){let o=new Float64Array(t.n);for(let[r,s]of _s(t,e))t.start[r]>=n[1]||(Hf(t,n,o,
-r,s),yield);return o}function Hf({start:t,dur:e,parent:n},[o,r],s,a,c){for(let i=a;i<c&&t[i]<r;i++){let l=t[i]+e[i];if(l<=o)continue;let f=Math.min(l,r)-Math.max(
-t[i],o);s[i]+=f,n[i]>=0&&(s[n[i]]-=f)}}function*_s({header:t},e){let n=0;for(let{kind:o,count:r}of t.lanes)o==="device"===e&&(yield*dt(n,n+r)),n+=r}function Ff({
+n}function*Is(t,e,n,o,r){let{parent:s,nodeOf:a}=e,c={weight:new Float64Array(s.length),num:new Float64Array(s.length)};n==="memory"?Kf(t,a,o,r,c):yield*Df(t,a,n===
+"device",o,r,c);let{weight:i,num:l}=c;for(let f=s.length-1;f>0;f--)i[s[f]]+=i[f],l[s[f]]+=l[f];return c}function*Df(t,e,n,o,r,s){let a=r?yield*Wf(t,n,r):n?t.dur:
+t.self;for(let[c,i]of Ns(t,n))Uf(t,e,o,a,s,c,i),yield}function Uf({flags:t},e,n,o,{weight:r,num:s},a,c){let i=R.instant|R.waiting;for(let l=a;l<c;l++){let f=e[l];
+f<0||t[l]&i||n!==null&&!n[l]||(o[l]>0&&(r[f]+=o[l]),s[f]+=1)}}function*Wf(t,e,n){let o=new Float64Array(t.n);for(let[r,s]of Ns(t,e))t.start[r]>=n[1]||(Gf(t,n,o,
+r,s),yield);return o}function Gf({start:t,dur:e,parent:n},[o,r],s,a,c){for(let i=a;i<c&&t[i]<r;i++){let l=t[i]+e[i];if(l<=o)continue;let f=Math.min(l,r)-Math.max(
+t[i],o);s[i]+=f,n[i]>=0&&(s[n[i]]-=f)}}function*Ns({header:t},e){let n=0;for(let{kind:o,count:r}of t.lanes)o==="device"===e&&(yield*dt(n,n+r)),n+=r}function Kf({
 memory:t},e,n,o,{weight:r,num:s}){let a=t.filter(({label:c})=>c!=="cpu");for(let{ts:c,bytes:i,action:l,actions:f,event:u}of a.length?a:t)for(let d=0;d<c.length;d++){
-let p=u[d]<0?-1:e[u[d]];p<0||!f[l[d]].startsWith("alloc")||!(i[d]>0)||n!==null&&!n[u[d]]||o!==null&&(c[d]<o[0]||c[d]>o[1])||(r[p]+=i[d],s[p]+=1)}}var Bf=[["callers","callers down"],["calls","who calls it"]];function Ls(t,e,{theme:n,baseline:o,onEvent:r}){let[s,a]=[Es(e),$s(e)],c={data:e,known:new Map,isInverted:!1,
-by:s[0][0],weight:a[0]?.[0]??"host",selection:{range:null,event:null,names:null},isCompared:o!==null,baseline:o,tones:Wt(n)},i=y=>{Object.assign(c,y),q(x())},l=W(
-"By",s,c.by,y=>i({by:y})),f=W("Width",a,c.weight,y=>i({weight:y})),u=W("From",Bf,"callers",y=>i({isInverted:y==="calls"})),d=rt("Show in the timeline","Select t\
-he longest call of this node in the timeline",()=>{let y=jf(c,m.root);y>=0&&r(y)}),p=h("p",{class:"mm-muted cl-flame-note",role:"status"}),g=h("div",{class:"cl-\
-flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,u.group,...Df(c,i),d),p,g);let m=Le(g,{theme:n,label:"Costs by call path",placeholder:"\
-Search names",searchLabel:"Search call paths",textOf:y=>Nn(e,gt(c),y),amountOf:(y,T)=>`${Pn(c)(y)} (%), ${L(T,Wf(c))}`,format:y=>Pn(c)(y),notesOf:y=>[Gf(c,y)],colorOf:(y,T)=>Kf(
-c,y,T),onZoom(y){d.hidden=y===0}});d.hidden=!0;let w=!1,b=0;function*x(){if(w=t.hidden===!0,b+=1,w)return;let y=b,T=gt(c),I=Q(e,{...c.selection,names:null}),{weight:v,
-num:H}=yield*Cs(e,T,c.weight,I,c.selection.range);if(y!==b)return;let lt={parent:T.parent,depth:T.depth,children:T.children,weight:v,num:H},se=zf(c,T);m.show(se?
-{...lt,before:se}:lt),p.textContent=Uf(c,v[0])}return q(x()),{flame:m,get paths(){return gt(c)},*update(y){c.selection=y,yield*x()},shown(){w?q(x()):m.resize()},
-setGrouping(y){l.mark(y),i({by:y})},setInverted(y){u.mark(y?"calls":"callers"),i({isInverted:y})},setWeight(y){f.mark(y),i({weight:y})},setTheme(y){c.tones=Wt(y),
-m.setTheme(y)},resize:()=>m.resize(),destroy:()=>m.destroy()}}function gt(t){let{data:e,known:n,by:o,baseline:r,isInverted:s}=t,a=s?`${o}, inverted`:o,c=n.get(a);
-if(c)return c;let i;return s?i=Ss(gt({...t,isInverted:!1})):(i=Os(e,o),r&&o==="tree"&&ws(i,r)),n.set(a,i),i}function zf({by:t,weight:e,selection:n,isCompared:o},r){
-if(!(!o||t!=="tree"||n.range||n.event!==null))return r.before?.[e]}function Df(t,e){if(!t.baseline)return[];let n=[["yes",`against ${t.baseline.name}`],["no","t\
-his run"]];return[W("Colours",n,"yes",o=>e({isCompared:o==="yes"})).group]}function Uf(t,e){let{range:n,event:o}=t.selection,r=n?`of the selected ${k(n[1]-n[0])}`:
-o===null?"of the whole trace":"within the selected event",s=t.isCompared&&t.baseline&&t.by==="tree"?"; red: more than in the other run, blue: less":"";return`${Pn(
-t)(e)} ${r}${s}`}function Pn({weight:t}){return t==="memory"?M:k}function Wf({weight:t}){return t==="memory"?"allocation":t==="device"?"kernel":"call"}function Gf(t,e){
-let n=gt(t),o=e?n.labels[n.label[e]]:"";return o===Nn(t.data,n,e)?"":o.slice(0,400)}function Kf(t,e,n){let o=gt(t).sample[e],{data:r,tones:s}=t,a=o<0?"python_fu\
-nction":r.header.cats[r.cat[o]],c=ge(a,n)*V+St(n)%V;return[s.css[c],s.ink[c]]}function jf(t,e){let{data:n}=t,{parent:o,nodeOf:r}=gt(t),s=new Uint8Array(o.length);
+let p=u[d]<0?-1:e[u[d]];p<0||!f[l[d]].startsWith("alloc")||!(i[d]>0)||n!==null&&!n[u[d]]||o!==null&&(c[d]<o[0]||c[d]>o[1])||(r[p]+=i[d],s[p]+=1)}}var Xf=[["callers","callers down"],["calls","who calls it"]];function Ps(t,e,{theme:n,baseline:o,onEvent:r}){let[s,a]=[_s(e),Rs(e)],c={data:e,known:new Map,isInverted:!1,
+by:s[0][0],weight:a[0]?.[0]??"host",selection:{range:null,event:null,names:null},isCompared:o!==null,baseline:o,tones:Ut(n)},i=b=>{Object.assign(c,b),V(x())},l=W(
+"By",s,c.by,b=>i({by:b})),f=W("Width",a,c.weight,b=>i({weight:b})),u=W("From",Xf,"callers",b=>i({isInverted:b==="calls"})),d=rt("Show in the timeline","Select t\
+he longest call of this node in the timeline",()=>{let b=Qf(c,m.root);b>=0&&r(b)}),p=h("p",{class:"mm-muted cl-flame-note",role:"status"}),g=h("div",{class:"cl-\
+flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,u.group,...Vf(c,i),d),p,g);let m=Le(g,{theme:n,label:"Costs by call path",placeholder:"\
+Search names",searchLabel:"Search call paths",textOf:b=>Pn(e,gt(c),b),amountOf:(b,T)=>`${Hn(c)(b)} (%), ${L(T,Yf(c))}`,format:b=>Hn(c)(b),notesOf:b=>[Zf(c,b)],colorOf:(b,T)=>Jf(
+c,b,T),onZoom(b){d.hidden=b===0}});d.hidden=!0;let w=!1,y=0;function*x(){if(w=t.hidden===!0,y+=1,w)return;let b=y,T=gt(c),I=Q(e,{...c.selection,names:null}),{weight:k,
+num:H}=yield*Is(e,T,c.weight,I,c.selection.range);if(b!==y)return;let lt={parent:T.parent,depth:T.depth,children:T.children,weight:k,num:H},re=jf(c,T);m.show(re?
+{...lt,before:re}:lt),p.textContent=qf(c,k[0])}return V(x()),{flame:m,get paths(){return gt(c)},*update(b){c.selection=b,yield*x()},shown(){w?V(x()):m.resize()},
+setGrouping(b){l.mark(b),i({by:b})},setInverted(b){u.mark(b?"calls":"callers"),i({isInverted:b})},setWeight(b){f.mark(b),i({weight:b})},setTheme(b){c.tones=Ut(b),
+m.setTheme(b)},resize:()=>m.resize(),destroy:()=>m.destroy()}}function gt(t){let{data:e,known:n,by:o,baseline:r,isInverted:s}=t,a=s?`${o}, inverted`:o,c=n.get(a);
+if(c)return c;let i;return s?i=Cs(gt({...t,isInverted:!1})):(i=Ls(e,o),r&&o==="tree"&&ks(i,r)),n.set(a,i),i}function jf({by:t,weight:e,selection:n,isCompared:o},r){
+if(!(!o||t!=="tree"||n.range||n.event!==null))return r.before?.[e]}function Vf(t,e){if(!t.baseline)return[];let n=[["yes",`against ${t.baseline.name}`],["no","t\
+his run"]];return[W("Colours",n,"yes",o=>e({isCompared:o==="yes"})).group]}function qf(t,e){let{range:n,event:o}=t.selection,r=n?`of the selected ${v(n[1]-n[0])}`:
+o===null?"of the whole trace":"within the selected event",s=t.isCompared&&t.baseline&&t.by==="tree"?"; red: more than in the other run, blue: less":"";return`${Hn(
+t)(e)} ${r}${s}`}function Hn({weight:t}){return t==="memory"?M:v}function Yf({weight:t}){return t==="memory"?"allocation":t==="device"?"kernel":"call"}function Zf(t,e){
+let n=gt(t),o=e?n.labels[n.label[e]]:"";return o===Pn(t.data,n,e)?"":o.slice(0,400)}function Jf(t,e,n){let o=gt(t).sample[e],{data:r,tones:s}=t,a=o<0?"python_fu\
+nction":r.header.cats[r.cat[o]],c=me(a,n)*q+St(n)%q;return[s.css[c],s.ink[c]]}function Qf(t,e){let{data:n}=t,{parent:o,nodeOf:r}=gt(t),s=new Uint8Array(o.length);
 s[e]=1;for(let i=e+1;i<o.length;i++)s[i]=s[o[i]];let[a,c]=[-1,-1];for(let i=0;i<n.n;i++)r[i]<0||!s[r[i]]||((a<0||n.dur[i]>n.dur[a])&&(a=i),r[i]===e&&(c<0||n.dur[i]>
-n.dur[c])&&(c=i));return c>=0?c:a}var Xf=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
-l"]),qf=new Set(["svg","title","rect","path","text"]),Vf=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
+n.dur[c])&&(c=i));return c>=0?c:a}var tu=new Set(["article","b","code","dd","details","div","dl","dt","h4","li","ol","p","pre","span","strong","summary","table","tbody","td","th","thead","tr","u\
+l"]),eu=new Set(["svg","title","rect","path","text"]),nu=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
 "width","height","preserveAspectRatio","x","y","rx","d","fill","fill-opacity","stroke","stroke-width","stroke-opacity","stroke-dasharray","opacity","data-event",
-"data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function Yf(t){return typeof t=="string"?document.createTextNode(t):
-G(t)}function G([t,e,...n]){let o=qf.has(t);if(!o&&!Xf.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
-rn,t):document.createElement(t);for(let[s,a]of Object.entries(e))Vf.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
-map(Yf)),r}var Re="details.cg-fold",Rs="details.cg-row";function Is(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(G));let[o]=_(t,".cg-fr\
-ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(Zf(o)),o.addEventListener("keydown",r=>Qf(r,o))),tu(n),{trace:r=>Ps(n,r),
-setTheme(){},destroy:()=>t.replaceChildren()}}function Zf(t){let e=(r,s)=>{for(let a of _(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
+"data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function ou(t){return typeof t=="string"?document.createTextNode(t):
+G(t)}function G([t,e,...n]){let o=eu.has(t);if(!o&&!tu.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
+rn,t):document.createElement(t);for(let[s,a]of Object.entries(e))nu.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
+map(ou)),r}var Re="details.cg-fold",Hs="details.cg-row";function Fs(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(G));let[o]=_(t,".cg-fr\
+ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(ru(o)),o.addEventListener("keydown",r=>au(r,o))),cu(n),{trace:r=>zs(n,r),
+setTheme(){},destroy:()=>t.replaceChildren()}}function ru(t){let e=(r,s)=>{for(let a of _(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
 cl-button",onclick:s},r),o=h("div",{class:"cg-tools",role:"group","aria-label":"Graph tree"});return t.querySelector(Re)&&o.append(n("Unfold all",()=>e(Re,!0))),
-o.append(n("Open all",()=>e(Rs,!0)),n("Close all",()=>{e(Rs,!1),e(Re,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>Jf(t))),o}function Jf(t){
-let[e]=_(t,".cg-stop.is-current > .cg-row > summary",HTMLElement);e&&(Ns(e),e.focus({preventScroll:!0}),Hn(t,e))}function Ns(t){for(let e=t;e;e=e.parentElement)
-e instanceof HTMLDetailsElement&&e.matches(Re)&&(e.open=!0)}function Hn(t,e){let n=e.getBoundingClientRect().top-t.getBoundingClientRect().top;(n<0||n+e.offsetHeight>
-t.clientHeight)&&(t.scrollTop+=n-t.clientHeight/3)}function Qf(t,e){let n=t.target;if(!(n instanceof HTMLElement)||n.tagName!=="SUMMARY"||t.ctrlKey||t.metaKey||
+o.append(n("Open all",()=>e(Hs,!0)),n("Close all",()=>{e(Hs,!1),e(Re,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>su(t))),o}function su(t){
+let[e]=_(t,".cg-stop.is-current > .cg-row > summary",HTMLElement);e&&(Bs(e),e.focus({preventScroll:!0}),Fn(t,e))}function Bs(t){for(let e=t;e;e=e.parentElement)
+e instanceof HTMLDetailsElement&&e.matches(Re)&&(e.open=!0)}function Fn(t,e){let n=e.getBoundingClientRect().top-t.getBoundingClientRect().top;(n<0||n+e.offsetHeight>
+t.clientHeight)&&(t.scrollTop+=n-t.clientHeight/3)}function au(t,e){let n=t.target;if(!(n instanceof HTMLElement)||n.tagName!=="SUMMARY"||t.ctrlKey||t.metaKey||
 t.altKey)return;let o=_(e,"summary",HTMLElement).filter(c=>c.getClientRects().length),r=o.indexOf(n),s={ArrowDown:r+1,ArrowUp:r-1,Home:0,End:o.length-1},a=t.key===
-"ArrowRight";if(t.key in s){let c=o[Math.min(Math.max(s[t.key],0),o.length-1)];c.focus({preventScroll:!0}),Hn(e,c)}else if(a||t.key==="ArrowLeft")n.parentElement?.
-toggleAttribute("open",a);else return;t.preventDefault(),t.stopPropagation()}function tu(t){let e=[...t.host.querySelectorAll(".cudalens-graph-paths li")].slice(
-0,t.model.paths.length);t.paths=e.map((n,o)=>{let a=h("button",{type:"button","aria-pressed":"false",title:"Show this path in the tree",onclick:()=>Ps(t,t.traced===
-o?null:o)});return a.append(...n.childNodes),n.replaceChildren(a),a})}function Ps(t,e){let{host:n,model:o,paths:r}=t;t.traced=e;for(let[i,l]of r.entries())l.setAttribute(
+"ArrowRight";if(t.key in s){let c=o[Math.min(Math.max(s[t.key],0),o.length-1)];c.focus({preventScroll:!0}),Fn(e,c)}else if(a||t.key==="ArrowLeft")n.parentElement?.
+toggleAttribute("open",a);else return;t.preventDefault(),t.stopPropagation()}function cu(t){let e=[...t.host.querySelectorAll(".cudalens-graph-paths li")].slice(
+0,t.model.paths.length);t.paths=e.map((n,o)=>{let a=h("button",{type:"button","aria-pressed":"false",title:"Show this path in the tree",onclick:()=>zs(t,t.traced===
+o?null:o)});return a.append(...n.childNodes),n.replaceChildren(a),a})}function zs(t,e){let{host:n,model:o,paths:r}=t;t.traced=e;for(let[i,l]of r.entries())l.setAttribute(
 "aria-pressed",String(i===e));for(let i of n.querySelectorAll(".is-traced"))i.classList.remove("is-traced");let a=(e===null?[]:o.paths[e]??[]).flatMap(i=>_(n,`.\
-cg-n${Number(i)}`,HTMLElement).slice(0,1));for(let i of a)i.classList.add("is-traced"),Ns(i);let[c]=_(n,".cg-frame",HTMLElement);a.length&&Hn(c,a[0])}function Ie(t,e){let n=eu(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Fn(n.allocated,o),active:Fn(n.active,r),
-reserved:Fn(n.reserved,s)}}function eu({allocations:t,pieces:e,numRows:n,header:o,rest:r},s){let[a,c,i]=[0,1,2].map(()=>new Float64Array(n+1)),l=(u,d,p)=>{d>=0&&
+cg-n${Number(i)}`,HTMLElement).slice(0,1));for(let i of a)i.classList.add("is-traced"),Bs(i);let[c]=_(n,".cg-frame",HTMLElement);a.length&&Fn(c,a[0])}function Ie(t,e){let n=iu(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Bn(n.allocated,o),active:Bn(n.active,r),
+reserved:Bn(n.reserved,s)}}function iu({allocations:t,pieces:e,numRows:n,header:o,rest:r},s){let[a,c,i]=[0,1,2].map(()=>new Float64Array(n+1)),l=(u,d,p)=>{d>=0&&
 d<n&&(u[d+1]+=p)};for(let u=0;u<t.n;u++){if(t.device[u]!==s)continue;let d=t.bytes[u];l(c,t.alloc[u],d),l(c,t.done[u],-d),l(a,t.alloc[u],d),l(a,t.released[u],-d)}
 for(let u=0;u<e.n;u++)e.device[u]===s&&(l(i,e.added[u],e.bytes[u]),l(i,e.removed[u],-e.bytes[u]));let f=r.active.length/Math.max(o.devices.length,1);for(let u=0;u<
-f;u++){let d=Math.min((u+1)*o.hidden.stretch,n)-1;l(a,d,r.allocated[s*f+u]),l(c,d,r.active[s*f+u])}return{allocated:a,active:c,reserved:i}}function Fn(t,e){let n=e-
-t.reduce((o,r)=>o+r,0);for(let o=0;o<t.length;o++)n+=t[o],t[o]=n;return t}function Ne(t){let e=0;for(let n=1;n<t.length;n++)t[n]>t[e]&&(e=n);return e-1}var Bn=2147483647;async function Qt(t,e,n){let o=await Promise.all(n.map(r=>B(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function Jt(t){
-let e=new Float64Array(t.length),n=0;for(let o=0;o<t.length;o++)n+=t[o],e[o]=n;return e}var nu=["addr","device","pool","units","is_asked","spare","alloc","relea\
-sed","done","stack","category","block","facts"];async function ou(t,e){let[n,o]=await Promise.all([Qt(t,"allocation",nu),B(t,"addr.steps")]),r=Jt(o),s=n.addr.length,
-a=Float64Array.from(n.units,f=>f*e.unit),c=Int32Array.from(Jt(n.alloc),f=>f-1),i=c.map((f,u)=>n.released[u]?f+n.released[u]-1:Bn),l=c.map((f,u)=>n.done[u]?(n.released[u]?
-i[u]:f)+n.done[u]-1:Bn);return{n:s,addr:Float64Array.from(n.addr,f=>r[f]),bytes:a,requested:a.map((f,u)=>n.is_asked[u]?f-n.spare[u]:Number.NaN),device:n.device,
-pool:n.pool,category:n.category,facts:n.facts,alloc:c,released:i,done:l,stack:Int32Array.from(n.stack,f=>f-1),block:Int32Array.from(Jt(n.block),f=>f-1),byAddress:ru(
-n.addr,r.length)}}function ru(t,e){let n=new Uint32Array(e+1);for(let r=0;r<t.length;r++)n[t[r]+1]++;for(let r=0;r<e;r++)n[r+1]+=n[r];let o=new Int32Array(t.length);
-for(let r=0;r<t.length;r++)o[n[t[r]]++]=r;return o}var su=["addr","device","pool","units","added","removed","kind","grows"];async function au(t,e){let{addr:n,units:o,
-added:r,removed:s,device:a,pool:c,kind:i,grows:l}=await Qt(t,"piece",su);return{n:n.length,addr:Jt(n),bytes:Float64Array.from(o,f=>f*e.piece_unit),added:Int32Array.
-from(r,f=>f-1),removed:Int32Array.from(s,f=>f?f-2:Bn),device:a,pool:c,kind:i,grows:l}}async function cu(t){let[e,n,o,r]=await Promise.all([Qt(t,"frame",["file",
-"line","function"]),Qt(t,"stack",["sizes","frames"]),nt(t,"files"),nt(t,"functions")]),s=Jt(n.sizes);return{n:n.sizes.length,numFrames:e.line.length,frameAt:a=>({
-file:o[e.file[a]],line:e.line[a]-1,name:r[e.function[a]]}),idsOf:a=>n.frames.subarray(s[a]-n.sizes[a],s[a])}}async function iu(t,e){let n=await B(t,"clock.steps");
+f;u++){let d=Math.min((u+1)*o.hidden.stretch,n)-1;l(a,d,r.allocated[s*f+u]),l(c,d,r.active[s*f+u])}return{allocated:a,active:c,reserved:i}}function Bn(t,e){let n=e-
+t.reduce((o,r)=>o+r,0);for(let o=0;o<t.length;o++)n+=t[o],t[o]=n;return t}function Ne(t){let e=0;for(let n=1;n<t.length;n++)t[n]>t[e]&&(e=n);return e-1}var zn=2147483647;async function Jt(t,e,n){let o=await Promise.all(n.map(r=>B(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function Zt(t){
+let e=new Float64Array(t.length),n=0;for(let o=0;o<t.length;o++)n+=t[o],e[o]=n;return e}var lu=["addr","device","pool","units","is_asked","spare","alloc","relea\
+sed","done","stack","category","block","facts"];async function fu(t,e){let[n,o]=await Promise.all([Jt(t,"allocation",lu),B(t,"addr.steps")]),r=Zt(o),s=n.addr.length,
+a=Float64Array.from(n.units,f=>f*e.unit),c=Int32Array.from(Zt(n.alloc),f=>f-1),i=c.map((f,u)=>n.released[u]?f+n.released[u]-1:zn),l=c.map((f,u)=>n.done[u]?(n.released[u]?
+i[u]:f)+n.done[u]-1:zn);return{n:s,addr:Float64Array.from(n.addr,f=>r[f]),bytes:a,requested:a.map((f,u)=>n.is_asked[u]?f-n.spare[u]:Number.NaN),device:n.device,
+pool:n.pool,category:n.category,facts:n.facts,alloc:c,released:i,done:l,stack:Int32Array.from(n.stack,f=>f-1),block:Int32Array.from(Zt(n.block),f=>f-1),byAddress:uu(
+n.addr,r.length)}}function uu(t,e){let n=new Uint32Array(e+1);for(let r=0;r<t.length;r++)n[t[r]+1]++;for(let r=0;r<e;r++)n[r+1]+=n[r];let o=new Int32Array(t.length);
+for(let r=0;r<t.length;r++)o[n[t[r]]++]=r;return o}var du=["addr","device","pool","units","added","removed","kind","grows"];async function hu(t,e){let{addr:n,units:o,
+added:r,removed:s,device:a,pool:c,kind:i,grows:l}=await Jt(t,"piece",du);return{n:n.length,addr:Zt(n),bytes:Float64Array.from(o,f=>f*e.piece_unit),added:Int32Array.
+from(r,f=>f-1),removed:Int32Array.from(s,f=>f?f-2:zn),device:a,pool:c,kind:i,grows:l}}async function pu(t){let[e,n,o,r]=await Promise.all([Jt(t,"frame",["file",
+"line","function"]),Jt(t,"stack",["sizes","frames"]),nt(t,"files"),nt(t,"functions")]),s=Zt(n.sizes);return{n:n.sizes.length,numFrames:e.line.length,frameAt:a=>({
+file:o[e.file[a]],line:e.line[a]-1,name:r[e.function[a]]}),idsOf:a=>n.frames.subarray(s[a]-n.sizes[a],s[a])}}async function mu(t,e){let n=await B(t,"clock.steps");
 if(!e.has_times)return null;let o=new Float64Array(e.num_rows);for(let r=1;r<o.length;r++)o[r]=o[r-1]+n[r-1]*e.time_unit;return o}function Pe({file:t,line:e,name:n}){
-let o=t?`${t.split(/[\\/]/).at(-1)}${e>=0?`:${e}`:""}`:"";return[n||"?",o].filter(Boolean).join(" ")}async function Hs(t){let e=await ie(t),{header:n}=e,[o,r,s,
-a,c,i]=await Promise.all([ou(e,n),au(e,n),cu(e),Qt(e,"rest",["allocated","active"]),iu(e,n),nt(e,"facts")]);return{header:n,numRows:n.num_rows,allocations:o,pieces:r,
-stacks:s,facts:i.map(l=>l?JSON.parse(l):{}),clock:c,rest:a}}var lu=[["category","category"],["stack","call stack"],["pool","pool and stream"],["names","variable"],["cell","cell"]];function Lt({stream:t,pool:e,graphs:n}){
-let[o,r]=e,a=!o&&!r?"default pool":`private pool (${o??"?"}, ${r??"?"})`,c=n.length?` of ${n.join(", ")}`:"";return`${a}${c}, stream ${t??"not recorded"}`}function zn({
-stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(fu)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?Pe(o):"st\
-ack not recorded"}function fu({file:t,name:e}){return(t.endsWith(".py")||t.startsWith("In[")||t.startsWith("<"))&&!/[\\/](torch|site-packages|dist-packages)[\\/]/.
-test(t)&&e!==""}function He({facts:t}){let e=n=>t.some(o=>n in o);return lu.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function Fe({allocations:t,facts:e},n){
-let o=t.facts[n];return o?e[o-1]:{}}function Rt(t,e){let{names:n}=Fe(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function Dn(t,e,n){
-return n==="names"?Rt(t,e)[0]??"":n==="cell"?Fe(t,e).cell??"":t.allocations[n][e]}function uu(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
-e)||"no variable";if(n==="cell")return String(e)||"not recorded";let s=Number(e);return n==="stack"?zn(t,s):n==="pool"?Lt(r[s]):s?o[s-1]:"not known"}function te(t,e,n){
-let o=new Map;for(let r of e){let s=Dn(t,r,n),a=o.get(s)??{key:s,label:uu(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(s,a)}return[...o.
-values()].sort((r,s)=>s.bytes-r.bytes)}function It(t,e,n){let{allocations:o}=t,r=hu(o,e,n),s=du(t.pieces,e,n),a=pu(o,r,s);mu(a,o,r,n),n===t.numRows-1&&gu(a,t,e);let c=s.reduce((i,{first:l,end:f})=>i+
-f-l,0);return{device:e,row:n,allocations:r,strips:s,sums:a,outside:r.length-c}}function du(t,e,n){let o=[];for(let r=0;r<t.n;r++){if(t.device[r]!==e||t.added[r]>
+let o=t?`${t.split(/[\\/]/).at(-1)}${e>=0?`:${e}`:""}`:"";return[n||"?",o].filter(Boolean).join(" ")}async function Ds(t){let e=await ce(t),{header:n}=e,[o,r,s,
+a,c,i]=await Promise.all([fu(e,n),hu(e,n),pu(e),Jt(e,"rest",["allocated","active"]),mu(e,n),nt(e,"facts")]);return{header:n,numRows:n.num_rows,allocations:o,pieces:r,
+stacks:s,facts:i.map(l=>l?JSON.parse(l):{}),clock:c,rest:a}}var gu=[["category","category"],["stack","call stack"],["pool","pool and stream"],["names","variable"],["cell","cell"]];function _t({stream:t,pool:e,graphs:n}){
+let[o,r]=e,a=!o&&!r?"default pool":`private pool (${o??"?"}, ${r??"?"})`,c=n.length?` of ${n.join(", ")}`:"";return`${a}${c}, stream ${t??"not recorded"}`}function Dn({
+stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(wu)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?Pe(o):"st\
+ack not recorded"}function wu({file:t,name:e}){return(t.endsWith(".py")||t.startsWith("In[")||t.startsWith("<"))&&!/[\\/](torch|site-packages|dist-packages)[\\/]/.
+test(t)&&e!==""}function He({facts:t}){let e=n=>t.some(o=>n in o);return gu.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function Fe({allocations:t,facts:e},n){
+let o=t.facts[n];return o?e[o-1]:{}}function Lt(t,e){let{names:n}=Fe(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function Un(t,e,n){
+return n==="names"?Lt(t,e)[0]??"":n==="cell"?Fe(t,e).cell??"":t.allocations[n][e]}function bu(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
+e)||"no variable";if(n==="cell")return String(e)||"not recorded";let s=Number(e);return n==="stack"?Dn(t,s):n==="pool"?_t(r[s]):s?o[s-1]:"not known"}function Qt(t,e,n){
+let o=new Map;for(let r of e){let s=Un(t,r,n),a=o.get(s)??{key:s,label:bu(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(s,a)}return[...o.
+values()].sort((r,s)=>s.bytes-r.bytes)}function Rt(t,e,n){let{allocations:o}=t,r=xu(o,e,n),s=yu(t.pieces,e,n),a=ku(o,r,s);vu(a,o,r,n),n===t.numRows-1&&Mu(a,t,e);let c=s.reduce((i,{first:l,end:f})=>i+
+f-l,0);return{device:e,row:n,allocations:r,strips:s,sums:a,outside:r.length-c}}function yu(t,e,n){let o=[];for(let r=0;r<t.n;r++){if(t.device[r]!==e||t.added[r]>
 n||t.removed[r]<=n)continue;let[s,a,c,i]=[t.addr[r],t.bytes[r],t.pool[r],t.kind[r]],l=o.at(-1);l&&l.pool===c&&l.addr+l.bytes===s&&t.grows[r]&&l.grows?l.bytes+=a:
-o.push({addr:s,bytes:a,pool:c,kind:i,grows:t.grows[r],first:0,end:0,used:0})}return o}function hu(t,e,n){let o=new Int32Array(t.n),r=0;for(let s=0;s<t.n;s++){let a=t.
-byAddress[s];t.alloc[a]<=n&&n<t.done[a]&&t.device[a]===e&&(o[r++]=a)}return o.slice(0,r)}function pu(t,e,n){let o={reserved:0,active:0,allocated:0,pending:0,internal:0,
+o.push({addr:s,bytes:a,pool:c,kind:i,grows:t.grows[r],first:0,end:0,used:0})}return o}function xu(t,e,n){let o=new Int32Array(t.n),r=0;for(let s=0;s<t.n;s++){let a=t.
+byAddress[s];t.alloc[a]<=n&&n<t.done[a]&&t.device[a]===e&&(o[r++]=a)}return o.slice(0,r)}function ku(t,e,n){let o={reserved:0,active:0,allocated:0,pending:0,internal:0,
 external:0,empty:0,largest:0},r=0;for(let s of n){let a=s.addr+s.bytes;for(;r<e.length&&t.addr[e[r]]<s.addr;)r++;s.first=r;let c=s.addr,i=0;for(;r<e.length&&t.addr[e[r]]<
 a;r++){let l=e[r];i=Math.max(i,t.addr[l]-c),c=t.addr[l]+t.bytes[l],s.used+=t.bytes[l]}s.end=r,o.reserved+=s.bytes,o.largest=Math.max(o.largest,i,a-c),o[s.used?"\
-external":"empty"]+=Math.max(s.bytes-s.used,0)}return o}function mu(t,{bytes:e,released:n,requested:o},r,s){for(let a of r)t.active+=e[a],n[a]<=s?t.pending+=e[a]:
-t.allocated+=e[a],Number.isNaN(o[a])||(t.internal+=e[a]-o[a])}function gu(t,{header:e},n){let{end:o,allocated_bytes:r,active_bytes:s,reserved_bytes:a}=e.devices[n];
-Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var Nt=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Be={light:"#9aa4af",dark:"#6f7b87"},wu={light:[
-"#fde08a","#f5ae4d","#e0733f","#b3404f","#7b2764","#421a5c"],dark:["#fff1b8","#fbc15e","#f08a4b","#d2555f","#a04a8f","#6d4fb0"]},zs={light:{gap:[238,241,245],hatch:[
-188,197,207],dim:[214,220,227]},dark:{gap:[33,39,46],hatch:[73,84,96],dim:[52,60,69]}},Ds={category:"Category",stream:"Stream",age:"Age",stack:"Call stack"},yu={
-category:Ws,stream:Gs,age:xu,stack:vu};function Pt([t,e,n]){return(255<<24|n<<16|e<<8|t)>>>0}function Us(t,e,n,o){let r=yu[n](t,e,o),s=r.css.map(Tt);return{...r,
-rgb:s,pixels:Uint32Array.from(s,Pt),edges:Uint32Array.from(s,a=>Pt(bu(a,o)))}}function bu(t,e){let n=e==="dark"?0:255,[o,r,s]=t.map(a=>Math.round(a+(n-a)*.45));
-return[o,r,s]}function Ws(t,e,n){let{categories:o}=t.header,r=[Be[n],...o.map((a,c)=>Nt[c%Nt.length])],s=te(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
-category[a],legend:s.map(({key:a,label:c})=>({css:r[Number(a)],label:c}))}}function Gs({header:t,allocations:e},n,o){let r=[...new Set(t.pools.map(({stream:i})=>i))];
-r.sort((i,l)=>(i??1/0)-(l??1/0));let s=[Be[o],...r.map((i,l)=>Nt[l%Nt.length])],a=t.pools.map(({stream:i})=>i===null?0:1+r.indexOf(i)),c=[...new Set(n.strips.map(
-({pool:i})=>a[i]))].sort((i,l)=>i-l);return{css:s,of:i=>a[e.pool[i]],legend:c.map(i=>({css:s[i],label:i?`stream ${r[i-1]}`:"stream not recorded"}))}}var Fs=4;function xu({
-allocations:t,clock:e},n,o){let{alloc:r}=t,s=wu[o],a=[Be[o],...s],c=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],i=1;for(let u of n.allocations)r[u]>=0&&(i=Math.
-max(i,c(u)));let l=u=>{if(r[u]<0)return 0;let d=Math.floor(Math.log(i/Math.max(c(u),i*1e-9))/Math.log(Fs));return s.length-Math.min(Math.max(d,0),s.length-1)},f=s.
-map((u,d)=>{let p=i/Fs**(s.length-1-d),g=e?k(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${g}`}});return n.allocations.some(
-u=>r[u]<0)&&f.push({css:a[0],label:"older than the recording"}),{css:a,of:l,legend:f}}function vu(t,e,n){let{css:o,of:r,labels:s}=Ks(t,e.device,n),a=new Set(e.allocations.
-map(r)),c=s.map((i,l)=>({css:o[l],label:i})).filter((i,l)=>l>0&&a.has(l));return a.has(0)&&c.push({css:o[0],label:s[0]}),{css:o,of:r,legend:c}}var Bs=new WeakMap;
-function ku(t,e){let n=Bs.get(t)??new Map;Bs.set(t,n);let o=n.get(e);if(o)return o;let r=t.numRows?Ne(Ie(t,e).allocated):-1,s=new Map;for(let c of new Set([r,t.
-numRows-1]))for(let{key:i,label:l,bytes:f}of te(t,It(t,e,c).allocations,"stack")){let u=Number(i);u>=0&&f>(s.get(u)?.bytes??0)&&s.set(u,{key:u,label:l,bytes:f})}
-let a=[...s.values()].sort((c,i)=>i.bytes-c.bytes).slice(0,Nt.length);return n.set(e,a),a}function Ks(t,e,n){let o=ku(t,e),r=new Map(o.map(({key:s},a)=>[s,a+1]));
-return{css:[Be[n],...Nt.slice(0,o.length)],of:s=>r.get(t.allocations.stack[s])??0,labels:["all others",...o.map(({label:s})=>s)]}}function js(t,e,n,o){if(n==="s\
-tack")return Ks(t,e,o);let r=It(t,e,t.numRows-1);if(n==="stream"){let{css:c,of:i}=Gs(t,r,o),l=[...new Set(t.header.pools.map(({stream:f})=>f))];return l.sort((f,u)=>(f??
-1/0)-(u??1/0)),{css:c,of:i,labels:["stream not recorded",...l.map(f=>`stream ${f}`)]}}let{css:s,of:a}=Ws(t,r,o);return{css:s,of:a,labels:["not known",...t.header.
-categories]}}var at=1024;function Xs(t,e,n,o){let{css:r,of:s,labels:a}=js(t,e,n,o),{numRows:c,allocations:i}=t,{n:l,alloc:f,released:u,bytes:d}=i,p=new Int32Array(c+1),g=new Float64Array(
-r.length);for(let v=0;v<l;v++)i.device[v]===e&&(f[v]>=0?p[f[v]+1]++:g[s(v)]+=d[v],u[v]<c&&p[u[v]+1]++);for(let v=0;v<c;v++)p[v+1]+=p[v];let m=p.slice(),w=new Uint8Array(
-p[c]),b=new Float64Array(p[c]),x=(v,H,lt)=>{w[m[v]]=H,b[m[v]++]=lt};for(let v=0;v<l;v++){if(i.device[v]!==e)continue;let H=s(v);f[v]>=0&&x(f[v],H,d[v]),u[v]<c&&
-x(u[v],H,-d[v])}let{sums:y,totals:T}=Mu(c,g,{first:p,classes:w,changes:b}),I=[...T.keys()].filter(v=>T[v]>0).sort((v,H)=>T[H]-T[v]);return{css:r,labels:a,order:I,
-first:p,classes:w,changes:b,sums:y}}function Mu(t,e,{first:n,classes:o,changes:r}){let s=e.length,a=new Float64Array((Math.floor(t/at)+1)*s),c=new Float64Array(
+external":"empty"]+=Math.max(s.bytes-s.used,0)}return o}function vu(t,{bytes:e,released:n,requested:o},r,s){for(let a of r)t.active+=e[a],n[a]<=s?t.pending+=e[a]:
+t.allocated+=e[a],Number.isNaN(o[a])||(t.internal+=e[a]-o[a])}function Mu(t,{header:e},n){let{end:o,allocated_bytes:r,active_bytes:s,reserved_bytes:a}=e.devices[n];
+Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var It=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Be={light:"#9aa4af",dark:"#6f7b87"},Au={light:[
+"#fde08a","#f5ae4d","#e0733f","#b3404f","#7b2764","#421a5c"],dark:["#fff1b8","#fbc15e","#f08a4b","#d2555f","#a04a8f","#6d4fb0"]},Gs={light:{gap:[238,241,245],hatch:[
+188,197,207],dim:[214,220,227]},dark:{gap:[33,39,46],hatch:[73,84,96],dim:[52,60,69]}},Ks={category:"Category",stream:"Stream",age:"Age",stack:"Call stack"},Tu={
+category:js,stream:Vs,age:Eu,stack:Ou};function Nt([t,e,n]){return(255<<24|n<<16|e<<8|t)>>>0}function Xs(t,e,n,o){let r=Tu[n](t,e,o),s=r.css.map(Tt);return{...r,
+rgb:s,pixels:Uint32Array.from(s,Nt),edges:Uint32Array.from(s,a=>Nt(Su(a,o)))}}function Su(t,e){let n=e==="dark"?0:255,[o,r,s]=t.map(a=>Math.round(a+(n-a)*.45));
+return[o,r,s]}function js(t,e,n){let{categories:o}=t.header,r=[Be[n],...o.map((a,c)=>It[c%It.length])],s=Qt(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
+category[a],legend:s.map(({key:a,label:c})=>({css:r[Number(a)],label:c}))}}function Vs({header:t,allocations:e},n,o){let r=[...new Set(t.pools.map(({stream:i})=>i))];
+r.sort((i,l)=>(i??1/0)-(l??1/0));let s=[Be[o],...r.map((i,l)=>It[l%It.length])],a=t.pools.map(({stream:i})=>i===null?0:1+r.indexOf(i)),c=[...new Set(n.strips.map(
+({pool:i})=>a[i]))].sort((i,l)=>i-l);return{css:s,of:i=>a[e.pool[i]],legend:c.map(i=>({css:s[i],label:i?`stream ${r[i-1]}`:"stream not recorded"}))}}var Us=4;function Eu({
+allocations:t,clock:e},n,o){let{alloc:r}=t,s=Au[o],a=[Be[o],...s],c=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],i=1;for(let u of n.allocations)r[u]>=0&&(i=Math.
+max(i,c(u)));let l=u=>{if(r[u]<0)return 0;let d=Math.floor(Math.log(i/Math.max(c(u),i*1e-9))/Math.log(Us));return s.length-Math.min(Math.max(d,0),s.length-1)},f=s.
+map((u,d)=>{let p=i/Us**(s.length-1-d),g=e?v(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${g}`}});return n.allocations.some(
+u=>r[u]<0)&&f.push({css:a[0],label:"older than the recording"}),{css:a,of:l,legend:f}}function Ou(t,e,n){let{css:o,of:r,labels:s}=qs(t,e.device,n),a=new Set(e.allocations.
+map(r)),c=s.map((i,l)=>({css:o[l],label:i})).filter((i,l)=>l>0&&a.has(l));return a.has(0)&&c.push({css:o[0],label:s[0]}),{css:o,of:r,legend:c}}var Ws=new WeakMap;
+function $u(t,e){let n=Ws.get(t)??new Map;Ws.set(t,n);let o=n.get(e);if(o)return o;let r=t.numRows?Ne(Ie(t,e).allocated):-1,s=new Map;for(let c of new Set([r,t.
+numRows-1]))for(let{key:i,label:l,bytes:f}of Qt(t,Rt(t,e,c).allocations,"stack")){let u=Number(i);u>=0&&f>(s.get(u)?.bytes??0)&&s.set(u,{key:u,label:l,bytes:f})}
+let a=[...s.values()].sort((c,i)=>i.bytes-c.bytes).slice(0,It.length);return n.set(e,a),a}function qs(t,e,n){let o=$u(t,e),r=new Map(o.map(({key:s},a)=>[s,a+1]));
+return{css:[Be[n],...It.slice(0,o.length)],of:s=>r.get(t.allocations.stack[s])??0,labels:["all others",...o.map(({label:s})=>s)]}}function Ys(t,e,n,o){if(n==="s\
+tack")return qs(t,e,o);let r=Rt(t,e,t.numRows-1);if(n==="stream"){let{css:c,of:i}=Vs(t,r,o),l=[...new Set(t.header.pools.map(({stream:f})=>f))];return l.sort((f,u)=>(f??
+1/0)-(u??1/0)),{css:c,of:i,labels:["stream not recorded",...l.map(f=>`stream ${f}`)]}}let{css:s,of:a}=js(t,r,o);return{css:s,of:a,labels:["not known",...t.header.
+categories]}}var at=1024;function Zs(t,e,n,o){let{css:r,of:s,labels:a}=Ys(t,e,n,o),{numRows:c,allocations:i}=t,{n:l,alloc:f,released:u,bytes:d}=i,p=new Int32Array(c+1),g=new Float64Array(
+r.length);for(let k=0;k<l;k++)i.device[k]===e&&(f[k]>=0?p[f[k]+1]++:g[s(k)]+=d[k],u[k]<c&&p[u[k]+1]++);for(let k=0;k<c;k++)p[k+1]+=p[k];let m=p.slice(),w=new Uint8Array(
+p[c]),y=new Float64Array(p[c]),x=(k,H,lt)=>{w[m[k]]=H,y[m[k]++]=lt};for(let k=0;k<l;k++){if(i.device[k]!==e)continue;let H=s(k);f[k]>=0&&x(f[k],H,d[k]),u[k]<c&&
+x(u[k],H,-d[k])}let{sums:b,totals:T}=Cu(c,g,{first:p,classes:w,changes:y}),I=[...T.keys()].filter(k=>T[k]>0).sort((k,H)=>T[H]-T[k]);return{css:r,labels:a,order:I,
+first:p,classes:w,changes:y,sums:b}}function Cu(t,e,{first:n,classes:o,changes:r}){let s=e.length,a=new Float64Array((Math.floor(t/at)+1)*s),c=new Float64Array(
 s);for(let i=0;i<=t;i++){if(i%at===0&&a.set(e,i/at*s),i%at===0||t<=at)for(let l=0;l<s;l++)c[l]+=e[l];if(i===t)break;for(let l=n[i];l<n[i+1];l++)e[o[l]]+=r[l]}for(let i=0;i<
-s;i++)c[i]+=e[i];return{sums:a,totals:c}}function Ht({css:t,first:e,classes:n,changes:o,sums:r}){let s=t.length,a=new Float64Array(s),c=-1;return i=>{let l=i+1;
-if(c<0||l<c||l-c>at){let f=Math.floor(l/at);a.set(r.subarray(f*s,(f+1)*s)),c=f*at}for(let f=e[c];f<e[l];f++)a[n[f]]+=o[f];return c=l,a}}function qs(t,e,n){let o=Ht(
-t)(e),r=0;for(let s of t.order)if(r+=o[s],n<r)return s;return-1}function Ft({clock:t},e){return t===null?e+1:e<0?0:t[e]}function ct({clock:t,data:e},n){return t!==null?ze(t,n):Math.min(Math.max(Math.floor(n)-1,-1),e.numRows-
-1)}function ze(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function Bt({clock:t,data:e}){let n=t===null?e.numRows:t[e.numRows-
-1]??0;return[0,Math.max(n*1.005,1)]}function wt(t,e){let[n,o]=t.view;return(Ft(t,e)-n)/(o-n)*t.width}var zt=170,Au=20,K=18,D=zt-Au,Vs={light:{allocated:"#0b62c4",active:"#b35c00",reserved:"#6b7683",grid:"#e3e8ed",paper:"#ffffff",mark:"#b3261e",cursor:"#1b1f24",
+s;i++)c[i]+=e[i];return{sums:a,totals:c}}function Pt({css:t,first:e,classes:n,changes:o,sums:r}){let s=t.length,a=new Float64Array(s),c=-1;return i=>{let l=i+1;
+if(c<0||l<c||l-c>at){let f=Math.floor(l/at);a.set(r.subarray(f*s,(f+1)*s)),c=f*at}for(let f=e[c];f<e[l];f++)a[n[f]]+=o[f];return c=l,a}}function Js(t,e,n){let o=Pt(
+t)(e),r=0;for(let s of t.order)if(r+=o[s],n<r)return s;return-1}function Ht({clock:t},e){return t===null?e+1:e<0?0:t[e]}function ct({clock:t,data:e},n){return t!==null?ze(t,n):Math.min(Math.max(Math.floor(n)-1,-1),e.numRows-
+1)}function ze(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function Ft({clock:t,data:e}){let n=t===null?e.numRows:t[e.numRows-
+1]??0;return[0,Math.max(n*1.005,1)]}function wt(t,e){let[n,o]=t.view;return(Ht(t,e)-n)/(o-n)*t.width}var Bt=170,_u=20,K=18,D=Bt-_u,Qs={light:{allocated:"#0b62c4",active:"#b35c00",reserved:"#6b7683",grid:"#e3e8ed",paper:"#ffffff",mark:"#b3261e",cursor:"#1b1f24",
 range:"rgba(11,98,196,.14)"},dark:{allocated:"#6cb6ff",active:"#f0a050",reserved:"#9aa5b1",grid:"#2a3138",paper:"#111418",mark:"#ff8a80",cursor:"#e6e9ed",range:"\
-rgba(108,182,255,.2)"}},De=["reserved","active","allocated"];function Tu(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
+rgba(108,182,255,.2)"}},De=["reserved","active","allocated"];function Lu(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
 n)},a=ct(t,o);for(let c=0;c<n;c++){let i=ct(t,o+(c+1)*(r-o)/n),[l,f]=[e[a+1],e[a+1]];for(let u=a+1;u<=i;u++){let d=e[u+1];d<l&&(l=d),d>f&&(f=d)}s.low[c]=l,s.high[c]=
-f,a=i}return s}function Ys(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=N(e),a=getComputedStyle(e),c=De.map(u=>Tu(t,n.curves[u])),i=1;for(let{
-high:u}of c)for(let d of u)d>i&&(i=d);t.most=i;let l=u=>D-Math.max(u,0)/(i*1.04)*(D-K),f={context:s,colors:Vs[t.theme],ink:a.color,y:l};s.setTransform(r,0,0,r,0,
-0),s.clearRect(0,0,o,zt),s.font=`11px ${a.fontFamily}`,$u(t,f,i),_u(t,f),Su(t,f,n.curves.allocated),De.forEach((u,d)=>{Eu(f,c[d],f.colors[u],u==="allocated")}),
-Cu(f,i);for(let u of n.marks)Lu(t,f,u);Ru(t,f,n.peak)}function Zs({most:t},e){return(D-e)/(D-K)*t*1.04}function Su(t,{context:e,y:n},o){let{bands:r,view:s}=t;if(r===
-null)return;let a=Math.ceil(t.width),{order:c,css:i}=r,l=Ht(r),f=c.map(()=>new Float64Array(a)),[u,d]=s,p=ct(t,u);for(let g=0;g<a;g++){let m=ct(t,u+(g+1)*(d-u)/
-a),w=p;for(let y=p+1;y<=m;y++)o[y+1]>o[w+1]&&(w=y);let b=l(w),x=0;for(let y=0;y<c.length;y++)x+=b[c[y]],f[y][g]=x;p=m}e.globalAlpha=.75;for(let g=c.length-1;g>=
+f,a=i}return s}function ta(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=N(e),a=getComputedStyle(e),c=De.map(u=>Lu(t,n.curves[u])),i=1;for(let{
+high:u}of c)for(let d of u)d>i&&(i=d);t.most=i;let l=u=>D-Math.max(u,0)/(i*1.04)*(D-K),f={context:s,colors:Qs[t.theme],ink:a.color,y:l};s.setTransform(r,0,0,r,0,
+0),s.clearRect(0,0,o,Bt),s.font=`11px ${a.fontFamily}`,Pu(t,f,i),Fu(t,f),Ru(t,f,n.curves.allocated),De.forEach((u,d)=>{Iu(f,c[d],f.colors[u],u==="allocated")}),
+Hu(f,i);for(let u of n.marks)Bu(t,f,u);zu(t,f,n.peak)}function ea({most:t},e){return(D-e)/(D-K)*t*1.04}function Ru(t,{context:e,y:n},o){let{bands:r,view:s}=t;if(r===
+null)return;let a=Math.ceil(t.width),{order:c,css:i}=r,l=Pt(r),f=c.map(()=>new Float64Array(a)),[u,d]=s,p=ct(t,u);for(let g=0;g<a;g++){let m=ct(t,u+(g+1)*(d-u)/
+a),w=p;for(let b=p+1;b<=m;b++)o[b+1]>o[w+1]&&(w=b);let y=l(w),x=0;for(let b=0;b<c.length;b++)x+=y[c[b]],f[b][g]=x;p=m}e.globalAlpha=.75;for(let g=c.length-1;g>=
 0;g--){e.fillStyle=i[c[g]],e.beginPath(),e.moveTo(0,n(g?f[g-1][0]:0));for(let m=0;m<a;m++)e.lineTo(m+.5,n(f[g][m]));e.lineTo(a,n(f[g][a-1])),e.lineTo(a,n(g?f[g-
-1][a-1]:0));for(let m=a-1;m>=0;m--)e.lineTo(m+.5,n(g?f[g-1][m]:0));e.fill()}e.globalAlpha=1}function Eu({context:t,y:e},{low:n,high:o},r,s){let a=o.length;Un(t,
+1][a-1]:0));for(let m=a-1;m>=0;m--)e.lineTo(m+.5,n(g?f[g-1][m]:0));e.fill()}e.globalAlpha=1}function Iu({context:t,y:e},{low:n,high:o},r,s){let a=o.length;Wn(t,
 r),t.beginPath(),t.moveTo(0,e(n[0]));for(let c=0;c<a;c++)t.lineTo(c+.5,e(o[c])),o[c]!==n[c]&&t.lineTo(c+.5,e(n[c]));t.lineWidth=s?1.5:1.25,t.stroke(),s&&(t.lineTo(
-a,e(0)),t.lineTo(0,e(0)),t.globalAlpha=.14,t.fill(),t.globalAlpha=1)}function Un(t,e){t.strokeStyle=e,t.fillStyle=e}function Ou(t){let e=10**Math.floor(Math.log10(
-Math.max(t,1e-9)));return[1,2,5,10].map(n=>n*e).find(n=>n>=t*.999)??10*e}function $u({width:t},{context:e,colors:n,y:o},r){e.lineWidth=1,e.strokeStyle=n.grid,e.
-globalAlpha=1;for(let s of Js(r)){let a=Math.round(o(s))+.5;e.beginPath(),e.moveTo(0,a),e.lineTo(t,a),e.stroke()}}function Js(t){let e=2**Math.floor(Math.log2(t/
-2.5));return Array.from({length:Math.floor(t*1.02/e)},(n,o)=>(o+1)*e)}function Cu({context:t,colors:e,ink:n,y:o},r){t.textBaseline="bottom";for(let s of Js(r)){
-let a=Math.round(o(s))-.5,c=M(s);t.fillStyle=e.paper,t.fillRect(0,a-12,t.measureText(c).width+6,12),t.fillStyle=n,t.fillText(c,3,a)}}function _u({width:t,view:e,
-clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(Ou((e[1]-e[0])/Math.max(t/130,2)),1);o.textBaseline="top";for(let a=Math.ceil(e[0]/s)*s;a<=e[1];a+=s){let c=(a-
-e[0])/(e[1]-e[0])*t;o.beginPath(),o.moveTo(Math.round(c)+.5,D),o.lineTo(Math.round(c)+.5,D+4),o.stroke();let i=a?k(a):"0",l=n===null?Math.round(a).toLocaleString(
-"en-US"):i,f=o.measureText(l).width/2;o.fillText(l,Math.min(Math.max(c-f,0),t-2*f),D+6)}}function Qs(t,e){let n=Ft(t,e);return n>=t.view[0]&&n<=t.view[1]}function Lu(t,{
-context:e,colors:n,ink:o},{row:r,kind:s}){if(!Qs(t,r))return;let a=wt(t,r),c=s==="oom";Un(e,c?n.mark:o),e.setLineDash(c?[]:[3,3]),e.beginPath(),e.moveTo(a,K-2),
-e.lineTo(a,D),e.stroke(),e.setLineDash([]),e.beginPath(),e.moveTo(a-5,K-10),e.lineTo(a+5,K-10),e.lineTo(a,K-2),e.fill()}function Ru(t,{context:e,colors:n,y:o},{
-row:r,bytes:s}){if(!Qs(t,r))return;let[a,c]=[Math.max(wt(t,r),3),o(s)];e.fillStyle=n.allocated,e.beginPath(),e.arc(a,c,4,0,7),e.fill();let i=`peak ${M(s)}`;e.font=
-`600 ${e.font}`;let l=e.measureText(i).width+8;e.textBaseline="bottom",e.fillText(i,a+l>t.width?a-l:a+7,K-3)}function Wn(t){let e=N(t.over),n=Vs[t.theme];e.setTransform(
-t.ratio,0,0,t.ratio,0,0),e.clearRect(0,0,t.width,zt);let o=wt(t,t.row);if(t.since!==null){let r=wt(t,t.since);e.fillStyle=n.range,e.fillRect(Math.min(r,o),K-4,Math.
-abs(o-r),D-K+4)}Un(e,n.cursor),e.lineWidth=1.5,e.beginPath(),e.moveTo(o,K-6),e.lineTo(o,D),e.stroke(),e.beginPath(),e.arc(o,D,3.5,0,7),e.fill()}function na(t,e,n){let o=Iu(t,e,n),{canvas:r,over:s,tip:a,legend:c}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),c,a),Pu(o),{show(i,l,f){o.shown=
-{curves:i,peak:l,marks:f},ta(o)},setBands(i){o.bands=i,c.replaceChildren(...i.order.map(l=>Nu(i,l))),o.shown&&We(o)},bandsAt(i){let{bands:l}=o;if(l===null)return{};
-let f=Ht(l)(i);return Object.fromEntries(l.order.map(u=>[l.labels[u],f[u]]))},setMoment(i,l){Object.assign(o,{row:i,since:l}),r.setAttribute("aria-valuenow",String(
-i)),r.setAttribute("aria-valuetext",tt(e,i)),o.shown&&Wn(o)},setAxis(i){o.clock=i?e.clock:null,Ue(o,Bt(o))},zoomTo:i=>Ue(o,i??Bt(o)),getView:()=>o.view,xOf:i=>wt(
-o,i),setTheme(i){o.theme=i,o.shown&&We(o)},resize(){o.shown&&t.clientWidth!==o.width&&ta(o)},stats:()=>({script:o.script}),destroy(){cancelAnimationFrame(o.pending),
-t.replaceChildren()}}}function Iu(t,e,n){let{clock:o,numRows:r}=e,s=h("canvas",{class:"mm-curve-canvas",tabindex:0,role:"slider","aria-label":"Moment of the his\
+a,e(0)),t.lineTo(0,e(0)),t.globalAlpha=.14,t.fill(),t.globalAlpha=1)}function Wn(t,e){t.strokeStyle=e,t.fillStyle=e}function Nu(t){let e=10**Math.floor(Math.log10(
+Math.max(t,1e-9)));return[1,2,5,10].map(n=>n*e).find(n=>n>=t*.999)??10*e}function Pu({width:t},{context:e,colors:n,y:o},r){e.lineWidth=1,e.strokeStyle=n.grid,e.
+globalAlpha=1;for(let s of na(r)){let a=Math.round(o(s))+.5;e.beginPath(),e.moveTo(0,a),e.lineTo(t,a),e.stroke()}}function na(t){let e=2**Math.floor(Math.log2(t/
+2.5));return Array.from({length:Math.floor(t*1.02/e)},(n,o)=>(o+1)*e)}function Hu({context:t,colors:e,ink:n,y:o},r){t.textBaseline="bottom";for(let s of na(r)){
+let a=Math.round(o(s))-.5,c=M(s);t.fillStyle=e.paper,t.fillRect(0,a-12,t.measureText(c).width+6,12),t.fillStyle=n,t.fillText(c,3,a)}}function Fu({width:t,view:e,
+clock:n},{context:o,ink:r}){o.fillStyle=r;let s=Math.max(Nu((e[1]-e[0])/Math.max(t/130,2)),1);o.textBaseline="top";for(let a=Math.ceil(e[0]/s)*s;a<=e[1];a+=s){let c=(a-
+e[0])/(e[1]-e[0])*t;o.beginPath(),o.moveTo(Math.round(c)+.5,D),o.lineTo(Math.round(c)+.5,D+4),o.stroke();let i=a?v(a):"0",l=n===null?Math.round(a).toLocaleString(
+"en-US"):i,f=o.measureText(l).width/2;o.fillText(l,Math.min(Math.max(c-f,0),t-2*f),D+6)}}function oa(t,e){let n=Ht(t,e);return n>=t.view[0]&&n<=t.view[1]}function Bu(t,{
+context:e,colors:n,ink:o},{row:r,kind:s}){if(!oa(t,r))return;let a=wt(t,r),c=s==="oom";Wn(e,c?n.mark:o),e.setLineDash(c?[]:[3,3]),e.beginPath(),e.moveTo(a,K-2),
+e.lineTo(a,D),e.stroke(),e.setLineDash([]),e.beginPath(),e.moveTo(a-5,K-10),e.lineTo(a+5,K-10),e.lineTo(a,K-2),e.fill()}function zu(t,{context:e,colors:n,y:o},{
+row:r,bytes:s}){if(!oa(t,r))return;let[a,c]=[Math.max(wt(t,r),3),o(s)];e.fillStyle=n.allocated,e.beginPath(),e.arc(a,c,4,0,7),e.fill();let i=`peak ${M(s)}`;e.font=
+`600 ${e.font}`;let l=e.measureText(i).width+8;e.textBaseline="bottom",e.fillText(i,a+l>t.width?a-l:a+7,K-3)}function Gn(t){let e=N(t.over),n=Qs[t.theme];e.setTransform(
+t.ratio,0,0,t.ratio,0,0),e.clearRect(0,0,t.width,Bt);let o=wt(t,t.row);if(t.since!==null){let r=wt(t,t.since);e.fillStyle=n.range,e.fillRect(Math.min(r,o),K-4,Math.
+abs(o-r),D-K+4)}Wn(e,n.cursor),e.lineWidth=1.5,e.beginPath(),e.moveTo(o,K-6),e.lineTo(o,D),e.stroke(),e.beginPath(),e.arc(o,D,3.5,0,7),e.fill()}function aa(t,e,n){let o=Du(t,e,n),{canvas:r,over:s,tip:a,legend:c}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),c,a),Wu(o),{show(i,l,f){o.shown=
+{curves:i,peak:l,marks:f},ra(o)},setBands(i){o.bands=i,c.replaceChildren(...i.order.map(l=>Uu(i,l))),o.shown&&We(o)},bandsAt(i){let{bands:l}=o;if(l===null)return{};
+let f=Pt(l)(i);return Object.fromEntries(l.order.map(u=>[l.labels[u],f[u]]))},setMoment(i,l){Object.assign(o,{row:i,since:l}),r.setAttribute("aria-valuenow",String(
+i)),r.setAttribute("aria-valuetext",tt(e,i)),o.shown&&Gn(o)},setAxis(i){o.clock=i?e.clock:null,Ue(o,Ft(o))},zoomTo:i=>Ue(o,i??Ft(o)),getView:()=>o.view,xOf:i=>wt(
+o,i),setTheme(i){o.theme=i,o.shown&&We(o)},resize(){o.shown&&t.clientWidth!==o.width&&ra(o)},stats:()=>({script:o.script}),destroy(){cancelAnimationFrame(o.pending),
+t.replaceChildren()}}}function Du(t,e,n){let{clock:o,numRows:r}=e,s=h("canvas",{class:"mm-curve-canvas",tabindex:0,role:"slider","aria-label":"Moment of the his\
 tory","aria-valuemin":-1,"aria-valuemax":r-1,"aria-valuenow":r-1});return{data:e,options:n,host:t,canvas:s,over:h("canvas",{class:"mm-over","aria-hidden":"true"}),
-tip:h("div",{class:"mm-tip",hidden:!0}),legend:h("p",{class:"mm-legend mm-curve-legend"}),theme:n.theme,clock:o,view:Bt({clock:o,data:e}),shown:null,bands:null,
+tip:h("div",{class:"mm-tip",hidden:!0}),legend:h("p",{class:"mm-legend mm-curve-legend"}),theme:n.theme,clock:o,view:Ft({clock:o,data:e}),shown:null,bands:null,
 row:r-1,since:null,pointer:null,width:0,ratio:1,most:1,pending:0,script:[]}}function tt(t,e){if(e<0)return"before the first action";let n=`action ${(e+1).toLocaleString(
-"en-US")} of ${t.numRows.toLocaleString("en-US")}`;return t.clock?`${k(t.clock[e])}, ${n}`:n}function Nu({css:t,labels:e},n){let o=h("i",{"aria-hidden":"true"});
-return o.style.background=t[n],h("span",{class:"mm-key",title:e[n]},o,e[n])}function ta(t){t.width=Math.max(t.host.clientWidth||t.width,160),t.ratio=Math.min(devicePixelRatio||
-1,2);for(let e of[t.canvas,t.over])e.width=Math.floor(t.width*t.ratio),e.height=Math.floor(zt*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${zt}px`;We(
-t)}function Ue(t,[e,n]){let[,o]=Bt(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),s=Math.min(Math.max(e,0),o-r);t.view=[s,s+r],We(t)}function We(t){t.pending||
-(t.pending=requestAnimationFrame(()=>{if(t.pending=0,!t.shown)return;let e=performance.now();Ys(t),Wn(t),t.script.push(performance.now()-e)}))}function Ge({data:t,
-options:e},n,o){let r=Math.min(Math.max(n,-1),t.numRows-1);e.onMoment(r,o===r?null:o)}function Kn({canvas:t},e){return e.clientX-t.getBoundingClientRect().left}
-function ea(t,e){let[n,o]=t.view;return ct(t,n+Kn(t,e)/t.width*(o-n))}function Pu(t){let{canvas:e}=t,n=()=>{t.pointer=null};e.addEventListener("pointerdown",o=>{
-o.button!==0||!t.shown||(t.pointer={x:o.clientX,row:ea(t,o)},e.setPointerCapture(o.pointerId),Ge(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.
-shown)return;let r=ea(t,o);Fu(t,t.shown.curves,o,r);let{pointer:s}=t;!s||Math.abs(o.clientX-s.x)<3||Ge(t,Math.max(r,s.row),Math.min(r,s.row))}),e.addEventListener(
-"pointerup",n),e.addEventListener("pointercancel",n),e.addEventListener("pointerleave",()=>{t.tip.hidden=!0}),e.addEventListener("wheel",o=>Hu(t,o),{passive:!1}),
-e.addEventListener("keydown",o=>{o.altKey||o.ctrlKey||o.metaKey||!Du(t,o)||(o.preventDefault(),o.stopPropagation())})}function Hu(t,e){(e.ctrlKey||e.metaKey)&&(e.
-preventDefault(),Gn(t,Math.exp(e.deltaY/200),Kn(t,e)/t.width))}function Gn(t,e,n){let[o,r]=t.view,s=o+(r-o)*n;Ue(t,[s-(s-o)*e,s+(r-s)*e])}function Fu(t,e,n,o){let{
-tip:r}=t,s=De.map(i=>`${i} ${M(e[i][o+1])}`),a=Bu(t,n,o),c=[...a?[a]:[],tt(t.data,o),...s];r.replaceChildren(...c.map(i=>h("div",{},i))),r.hidden=!1,r.style.left=
-`${Math.max(Math.min(Kn(t,n)+14,t.width-r.offsetWidth-4),0)}px`,r.style.top="24px"}function Bu(t,e,n){let{bands:o,canvas:r}=t;if(o===null)return"";let s=qs(o,n,
-Zs(t,e.clientY-r.getBoundingClientRect().top));return s<0?"":`${o.labels[s]}: ${M(Ht(o)(n)[s])}`}function zu(t,e){let{data:n,row:o,view:r,width:s,shown:a}=t,c=i=>{
-let l=ct(t,Ft(t,o)+i*(r[1]-r[0])/s);return l===o?o+Math.sign(i):l};return e==="ArrowRight"?c(1):e==="ArrowLeft"?c(-1):e==="PageDown"?c(s/10):e==="PageUp"?c(-s/10):
-e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function Du(t,e){let{row:n,since:o,view:r}=t,s=zu(t,e.key);if(s!==null)Ge(t,s,e.shiftKey?
-o??Math.min(n,s):null);else if(e.key==="+"||e.key==="=")Gn(t,1/1.6,(Ft(t,n)-r[0])/(r[1]-r[0]));else if(e.key==="-")Gn(t,1.6,.5);else if(e.key==="0")Ue(t,Bt(t));else if(e.
-key==="Escape"&&o!==null)Ge(t,n,null);else return!1;return!0}var oa=25;function ra(t,e,n,o){let r=te(e,n,o.by),s=sa(r),c=[He(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),i=r.
-slice(0,oa).map(u=>Wu(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...c)),h("tbody",{},...i)),f=Uu(r);t.replaceChildren(l,...f?[h("p",{class:"\
-cl-hint"},f)]:[])}function sa(t){return t.reduce((e,{bytes:n})=>e+n,0)}function Uu(t){if(!t.length)return"Nothing was in use.";let e=t.slice(oa);return e.length?
-`and ${C(e.length)} more with ${M(sa(e))}`:""}function Wu(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:c,onPick:i}){let l=c===e,f=s?100*o/s:0,u=h("span",{class:"\
+"en-US")} of ${t.numRows.toLocaleString("en-US")}`;return t.clock?`${v(t.clock[e])}, ${n}`:n}function Uu({css:t,labels:e},n){let o=h("i",{"aria-hidden":"true"});
+return o.style.background=t[n],h("span",{class:"mm-key",title:e[n]},o,e[n])}function ra(t){t.width=Math.max(t.host.clientWidth||t.width,160),t.ratio=Math.min(devicePixelRatio||
+1,2);for(let e of[t.canvas,t.over])e.width=Math.floor(t.width*t.ratio),e.height=Math.floor(Bt*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${Bt}px`;We(
+t)}function Ue(t,[e,n]){let[,o]=Ft(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),s=Math.min(Math.max(e,0),o-r);t.view=[s,s+r],We(t)}function We(t){t.pending||
+(t.pending=requestAnimationFrame(()=>{if(t.pending=0,!t.shown)return;let e=performance.now();ta(t),Gn(t),t.script.push(performance.now()-e)}))}function Ge({data:t,
+options:e},n,o){let r=Math.min(Math.max(n,-1),t.numRows-1);e.onMoment(r,o===r?null:o)}function Xn({canvas:t},e){return e.clientX-t.getBoundingClientRect().left}
+function sa(t,e){let[n,o]=t.view;return ct(t,n+Xn(t,e)/t.width*(o-n))}function Wu(t){let{canvas:e}=t,n=()=>{t.pointer=null};e.addEventListener("pointerdown",o=>{
+o.button!==0||!t.shown||(t.pointer={x:o.clientX,row:sa(t,o)},e.setPointerCapture(o.pointerId),Ge(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.
+shown)return;let r=sa(t,o);Ku(t,t.shown.curves,o,r);let{pointer:s}=t;!s||Math.abs(o.clientX-s.x)<3||Ge(t,Math.max(r,s.row),Math.min(r,s.row))}),e.addEventListener(
+"pointerup",n),e.addEventListener("pointercancel",n),e.addEventListener("pointerleave",()=>{t.tip.hidden=!0}),e.addEventListener("wheel",o=>Gu(t,o),{passive:!1}),
+e.addEventListener("keydown",o=>{o.altKey||o.ctrlKey||o.metaKey||!Vu(t,o)||(o.preventDefault(),o.stopPropagation())})}function Gu(t,e){(e.ctrlKey||e.metaKey)&&(e.
+preventDefault(),Kn(t,Math.exp(e.deltaY/200),Xn(t,e)/t.width))}function Kn(t,e,n){let[o,r]=t.view,s=o+(r-o)*n;Ue(t,[s-(s-o)*e,s+(r-s)*e])}function Ku(t,e,n,o){let{
+tip:r}=t,s=De.map(i=>`${i} ${M(e[i][o+1])}`),a=Xu(t,n,o),c=[...a?[a]:[],tt(t.data,o),...s];r.replaceChildren(...c.map(i=>h("div",{},i))),r.hidden=!1,r.style.left=
+`${Math.max(Math.min(Xn(t,n)+14,t.width-r.offsetWidth-4),0)}px`,r.style.top="24px"}function Xu(t,e,n){let{bands:o,canvas:r}=t;if(o===null)return"";let s=Js(o,n,
+ea(t,e.clientY-r.getBoundingClientRect().top));return s<0?"":`${o.labels[s]}: ${M(Pt(o)(n)[s])}`}function ju(t,e){let{data:n,row:o,view:r,width:s,shown:a}=t,c=i=>{
+let l=ct(t,Ht(t,o)+i*(r[1]-r[0])/s);return l===o?o+Math.sign(i):l};return e==="ArrowRight"?c(1):e==="ArrowLeft"?c(-1):e==="PageDown"?c(s/10):e==="PageUp"?c(-s/10):
+e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function Vu(t,e){let{row:n,since:o,view:r}=t,s=ju(t,e.key);if(s!==null)Ge(t,s,e.shiftKey?
+o??Math.min(n,s):null);else if(e.key==="+"||e.key==="=")Kn(t,1/1.6,(Ht(t,n)-r[0])/(r[1]-r[0]));else if(e.key==="-")Kn(t,1.6,.5);else if(e.key==="0")Ue(t,Ft(t));else if(e.
+key==="Escape"&&o!==null)Ge(t,n,null);else return!1;return!0}var ca=25;function ia(t,e,n,o){let r=Qt(e,n,o.by),s=la(r),c=[He(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),i=r.
+slice(0,ca).map(u=>Yu(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...c)),h("tbody",{},...i)),f=qu(r);t.replaceChildren(l,...f?[h("p",{class:"\
+cl-hint"},f)]:[])}function la(t){return t.reduce((e,{bytes:n})=>e+n,0)}function qu(t){if(!t.length)return"Nothing was in use.";let e=t.slice(ca);return e.length?
+`and ${C(e.length)} more with ${M(la(e))}`:""}function Yu(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:c,onPick:i}){let l=c===e,f=s?100*o/s:0,u=h("span",{class:"\
 mm-fill"});u.style.width=`${f}%`;let d=a==="stack"?Number(e):-1,p=h("tr",{tabindex:0,"data-picked":l,"aria-pressed":String(l),role:"button",title:d>=0?jn(t,d).join(
 `
 `):null},h("td",{class:"mm-name"},u,h("span",{},n)),h("td",{},M(o)),h("td",{},P(f)),h("td",{},C(r))),g=()=>i(l?null:e);return p.addEventListener("click",g),p.addEventListener(
 "keydown",m=>{m.key!=="Enter"&&m.key!==" "||(m.preventDefault(),g())}),p}function jn({stacks:t},e){return[...t.idsOf(e)].map(n=>{let{file:o,line:r,name:s}=t.frameAt(
-n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function aa(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,c=e.strips[n],i=Lt(a.pools[c.pool]);if(o<0)return[`free, ${M(r)}`,c.used?"a gap be\
-tween blocks":"an empty segment",i];let l=Rt(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,M(s.bytes[o]),ca(t,o)].filter(Boolean).join(" \xB7 "),f?
-"freed, waits for a stream":"",zn(t,s.stack[o]),i].filter(Boolean)}function ca({allocations:t,header:e},n){let o=t.category[n];return o?e.categories[o-1]:null}function ia(t,e,n,o){
-if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?Gu(e,n,o):Ku(e,n,o)).filter(([,l])=>l!=null&&l!=="").flatMap(([l,f])=>[h("dt",{},l),h("dd",{},String(f))]),c=r?
+n);return`${o}${r>=0?`:${r}`:""} ${s||"?"}`.trim()})}function fa(t,e,{strip:n,allocation:o,bytes:r}){let{allocations:s,header:a}=t,c=e.strips[n],i=_t(a.pools[c.pool]);if(o<0)return[`free, ${M(r)}`,c.used?"a gap be\
+tween blocks":"an empty segment",i];let l=Lt(t,o).slice(0,3).join(", "),f=s.released[o]<=e.row;return[[l,M(s.bytes[o]),ua(t,o)].filter(Boolean).join(" \xB7 "),f?
+"freed, waits for a stream":"",Dn(t,s.stack[o]),i].filter(Boolean)}function ua({allocations:t,header:e},n){let o=t.category[n];return o?e.categories[o-1]:null}function da(t,e,n,o){
+if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?Zu(e,n,o):Ju(e,n,o)).filter(([,l])=>l!=null&&l!=="").flatMap(([l,f])=>[h("dt",{},l),h("dd",{},String(f))]),c=r?
 -1:e.allocations.stack[o.allocation],i=c>=0?jn(e,c):[];t.replaceChildren(h("h4",{"aria-level":3},r?"Free memory":"Block"),h("dl",{class:"cl-facts"},...a),...i.length?
 [h("h4",{"aria-level":3},"Allocated by"),h("pre",{class:"mm-stack"},i.join(`
-`))]:[])}function qn({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function Xn(t){return`${M(t)} (${C(t)} bytes)`}function la(t,e,n){
-let o=e.strips[n.strip],r=`${M(o.bytes)} at ${qn(t,o.addr)}`;return[["pool",Lt(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
- in use",P(100*o.used/o.bytes)]]}function Gu(t,e,n){return[["size",Xn(n.bytes)],["address",qn(t,n.from)],...la(t,e,n)]}function Ku(t,e,n){let{allocation:o}=n,{bytes:r,
-requested:s,released:a,addr:c}=t.allocations,{cell:i,num_tensors:l,graph:f,user_metadata:u}=Fe(t,o),d=s[o];return[["held by",Rt(t,o).join(", ")],["size",Xn(r[o])],
-["asked for",Number.isNaN(d)?null:Xn(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",ca(t,o)??"not known"],...ju(t,e,o),["cell",i],["\
-live tensors",l],["graphs",f],["metadata",u],["address",qn(t,c[o])],...la(t,e,n)]}function ju(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,c]=[o.alloc[n],o.
-done[n]];return[["allocated",a<0?"before the history":tt(t,a)],["age",a>=0&&r?k(r[Math.max(e.row,0)]-r[a]):null],["freed",c<s?tt(t,c):null]]}function fa(t){let e={parent:[-1],frame:[-1],depth:[0],leaf:new Int32Array(t.n)},n=new Map;for(let o=0;o<t.n;o++){let r=t.idsOf(o),s=0;for(let a=r.length-1;a>=0;a--){
+`))]:[])}function qn({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function Vn(t){return`${M(t)} (${C(t)} bytes)`}function ha(t,e,n){
+let o=e.strips[n.strip],r=`${M(o.bytes)} at ${qn(t,o.addr)}`;return[["pool",_t(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
+ in use",P(100*o.used/o.bytes)]]}function Zu(t,e,n){return[["size",Vn(n.bytes)],["address",qn(t,n.from)],...ha(t,e,n)]}function Ju(t,e,n){let{allocation:o}=n,{bytes:r,
+requested:s,released:a,addr:c}=t.allocations,{cell:i,num_tensors:l,graph:f,user_metadata:u}=Fe(t,o),d=s[o];return[["held by",Lt(t,o).join(", ")],["size",Vn(r[o])],
+["asked for",Number.isNaN(d)?null:Vn(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",ua(t,o)??"not known"],...Qu(t,e,o),["cell",i],["\
+live tensors",l],["graphs",f],["metadata",u],["address",qn(t,c[o])],...ha(t,e,n)]}function Qu(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,c]=[o.alloc[n],o.
+done[n]];return[["allocated",a<0?"before the history":tt(t,a)],["age",a>=0&&r?v(r[Math.max(e.row,0)]-r[a]):null],["freed",c<s?tt(t,c):null]]}function pa(t){let e={parent:[-1],frame:[-1],depth:[0],leaf:new Int32Array(t.n)},n=new Map;for(let o=0;o<t.n;o++){let r=t.idsOf(o),s=0;for(let a=r.length-1;a>=0;a--){
 let c=s*t.numFrames+r[a],i=n.get(c);i===void 0&&(i=e.parent.length,n.set(c,i),e.parent.push(s),e.frame.push(r[a]),e.depth.push(e.depth[s]+1)),s=i}e.leaf[o]=s}return e}
-function ua(t,e,n){let o=t.parent.length,[r,s]=[new Float64Array(o),new Float64Array(o)];for(let a of n){let c=e.stack[a]<0?0:t.leaf[e.stack[a]];r[c]+=e.bytes[a],
-s[c]+=1}for(let a=o-1;a>0;a--)r[t.parent[a]]+=r[a],s[t.parent[a]]+=s[a];return{bytes:r,num:s}}function da(t){let e=t.parent.map(()=>[]);for(let n=1;n<t.parent.length;n++)
-e[t.parent[n]].push(n);return e}function pa(t,e,n){let o=e.stacks.n?fa(e.stacks):null,r=o?o.parent.length:-1,s=o?{...o,parent:[...o.parent,0],depth:[...o.depth,1]}:null,a=s?da(s):[],c=l=>l&&o&&
+function ma(t,e,n){let o=t.parent.length,[r,s]=[new Float64Array(o),new Float64Array(o)];for(let a of n){let c=e.stack[a]<0?0:t.leaf[e.stack[a]];r[c]+=e.bytes[a],
+s[c]+=1}for(let a=o-1;a>0;a--)r[t.parent[a]]+=r[a],s[t.parent[a]]+=s[a];return{bytes:r,num:s}}function ga(t){let e=t.parent.map(()=>[]);for(let n=1;n<t.parent.length;n++)
+e[t.parent[n]].push(n);return e}function ba(t,e,n){let o=e.stacks.n?pa(e.stacks):null,r=o?o.parent.length:-1,s=o?{...o,parent:[...o.parent,0],depth:[...o.depth,1]}:null,a=s?ga(s):[],c=l=>l&&o&&
 l!==r?e.stacks.frameAt(o.frame[l]):null,i=Le(t,{theme:n.theme,label:"Bytes by call stack",placeholder:"Search functions and files",searchLabel:"Search call stac\
 ks",textOf(l){let f=c(l);return f?Pe(f):l?"no call stack":"all"},amountOf:(l,f)=>`${M(l)} (%) in ${L(f,"block")}`,format:M,notesOf:l=>[c(l)?.file??""],onZoom(l){
-!l||!o?n.onZoom(null):n.onZoom(l===r?f=>f<0:Xu(o,l))}});return{...i,get root(){return i.root},get graph(){return i.graph},show(l){if(!o||!s)return;let{bytes:f,num:u}=ua(
-o,e.allocations,l),{parent:d,depth:p}=s;i.show({parent:d,depth:p,children:a,weight:ha(f,a[0]),num:ha(u,a[0])})}}}function ha(t,e){let n=e.slice(0,-1).reduce((r,s)=>r+
-t[s],0),o=new Float64Array(t.length+1);return o.set(t),o[t.length]=t[0]-n,o}function Xu(t,e){let n=Uint8Array.from(t.leaf,o=>qu(t,o,e)?1:0);return o=>o>=0&&n[o]===
-1}function qu({parent:t},e,n){for(let o=e;o>=0;o=t[o])if(o===n)return!0;return!1}var Vu=[{key:"requested",label:"asked for",meaning:"what programs asked for, of blocks in use",bytesOf:t=>t.active-t.internal},{key:"internal",label:"rounding",
+!l||!o?n.onZoom(null):n.onZoom(l===r?f=>f<0:td(o,l))}});return{...i,get root(){return i.root},get graph(){return i.graph},show(l){if(!o||!s)return;let{bytes:f,num:u}=ma(
+o,e.allocations,l),{parent:d,depth:p}=s;i.show({parent:d,depth:p,children:a,weight:wa(f,a[0]),num:wa(u,a[0])})}}}function wa(t,e){let n=e.slice(0,-1).reduce((r,s)=>r+
+t[s],0),o=new Float64Array(t.length+1);return o.set(t),o[t.length]=t[0]-n,o}function td(t,e){let n=Uint8Array.from(t.leaf,o=>ed(t,o,e)?1:0);return o=>o>=0&&n[o]===
+1}function ed({parent:t},e,n){for(let o=e;o>=0;o=t[o])if(o===n)return!0;return!1}var nd=[{key:"requested",label:"asked for",meaning:"what programs asked for, of blocks in use",bytesOf:t=>t.active-t.internal},{key:"internal",label:"rounding",
 meaning:"blocks in use that are larger than what was asked for",bytesOf:t=>t.internal},{key:"external",label:"gaps",meaning:"free memory in segments that hold s\
 omething: it fits only what is small enough",bytesOf:t=>t.external},{key:"empty",label:"cached",meaning:"segments in which nothing is in use; torch.cuda.empty_c\
-ache() returns them",bytesOf:t=>t.empty}];function ma(t,{sums:e}){let n=Vu.map(s=>({...s,bytes:s.bytesOf(e)})),o=n.filter(({bytes:s})=>s>0).map(Yu),r=n.map(({key:s,
-label:a,meaning:c,bytes:i})=>h("span",{class:"mm-key",title:c},h("i",{class:`mm-is-${s}`}),`${a} ${M(i)} (${P(ga(e,i))})`));t.replaceChildren(h("p",{},Zu(e)),h(
-"div",{class:"mm-bar",role:"img","aria-label":"Reserved memory by use"},...o),h("p",{class:"mm-legend"},...r))}function Yu({key:t,label:e,bytes:n}){let o=h("spa\
-n",{class:`mm-part mm-is-${t}`,title:`${e}: ${M(n)}`});return o.style.flexGrow=String(n),o}function ga({reserved:t},e){return t?100*e/t:0}function Zu(t){if(!t.reserved)
-return"No memory was reserved.";let e=P(ga(t,t.internal+t.external)),n=M(t.largest);return`Fragmentation ${e} of ${M(t.reserved)} reserved; the largest block th\
-at fits without new memory is ${n}.`}var wa=1.6;function ya(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
+ache() returns them",bytesOf:t=>t.empty}];function ya(t,{sums:e}){let n=nd.map(s=>({...s,bytes:s.bytesOf(e)})),o=n.filter(({bytes:s})=>s>0).map(od),r=n.map(({key:s,
+label:a,meaning:c,bytes:i})=>h("span",{class:"mm-key",title:c},h("i",{class:`mm-is-${s}`}),`${a} ${M(i)} (${P(xa(e,i))})`));t.replaceChildren(h("p",{},rd(e)),h(
+"div",{class:"mm-bar",role:"img","aria-label":"Reserved memory by use"},...o),h("p",{class:"mm-legend"},...r))}function od({key:t,label:e,bytes:n}){let o=h("spa\
+n",{class:`mm-part mm-is-${t}`,title:`${e}: ${M(n)}`});return o.style.flexGrow=String(n),o}function xa({reserved:t},e){return t?100*e/t:0}function rd(t){if(!t.reserved)
+return"No memory was reserved.";let e=P(xa(t,t.internal+t.external)),n=M(t.largest);return`Fragmentation ${e} of ${M(t.reserved)} reserved; the largest block th\
+at fits without new memory is ${n}.`}var ka=1.6;function va(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
 hidden:!0}),a=h("p",{class:"mm-moment","aria-live":"polite"}),c=h("p",{class:"mm-legend"}),i=h("div",{class:"mm-fragmentation"}),l=h("div",{class:"mm-holders"}),
-f=h("div",{class:"mm-flame"}),u=Ju(t,e),d=W("Colour",Qu(),t.color,e.onColor),p=W("By",He(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
-[],...n.numRows?[td(n.clock!==null,e),o,ed()]:[],a,...od(n.header),i,h("div",{class:"mm-tools"},d.group,nd(e)),c,h("div",{class:"mm-columns"},r,s),h("div",{class:"\
+f=h("div",{class:"mm-flame"}),u=sd(t,e),d=W("Colour",ad(),t.color,e.onColor),p=W("By",He(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
+[],...n.numRows?[cd(n.clock!==null,e),o,id()]:[],a,...fd(n.header),i,h("div",{class:"mm-tools"},d.group,ld(e)),c,h("div",{class:"mm-columns"},r,s),h("div",{class:"\
 mm-tools"},h("h4",{"aria-level":3},"Who holds it"),p.group),l,...n.stacks.n?[h("h4",{"aria-level":3},"Bytes by call stack"),f]:[]],curve:o,map:r,details:s,moment:a,
-legend:c,bar:i,holders:l,flame:f,devices:u,colors:d}}function Ju({data:t,device:e},{onDevice:n}){let o=t.header.devices.map(({label:r},s)=>[String(s),r]);return W(
-"Device",o,String(e),r=>n(Number(r)))}function Qu(){return Object.entries(Ds).map(([e,n])=>[e,n.toLowerCase()])}function td(t,{onAxis:e,onPeak:n,onEnd:o}){let r=[
+legend:c,bar:i,holders:l,flame:f,devices:u,colors:d}}function sd({data:t,device:e},{onDevice:n}){let o=t.header.devices.map(({label:r},s)=>[String(s),r]);return W(
+"Device",o,String(e),r=>n(Number(r)))}function ad(){return Object.entries(Ks).map(([e,n])=>[e,n.toLowerCase()])}function cd(t,{onAxis:e,onPeak:n,onEnd:o}){let r=[
 ["time","time"],["action","actions"]],s=h("div",{class:"mm-choice",role:"group","aria-label":"Moment"},rt("At the peak","Show the moment of the peak",n),rt("At \
-the end","Show the last moment",o)),a=t?W("Axis",r,"time",c=>e(c==="time")).group:null;return h("div",{class:"mm-tools"},gs(),a,s)}function ed(){return h("p",{class:"\
-cl-hint"},"Click or drag along the curve to see what was there then.")}function nd({onZoom:t,onFit:e}){return h("div",{class:"mm-choice",role:"group","aria-labe\
-l":"Zoom of the map"},rt("\u2212","Zoom out",()=>t(1/wa)),rt("+","Zoom in",()=>t(wa)),rt("fit","Show all",e))}function od({hidden:t}){if(!t.num)return[];let e=`${L(
-t.num,"small allocation")} (${M(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function ba(t,e,n){let o=e.map(
+the end","Show the last moment",o)),a=t?W("Axis",r,"time",c=>e(c==="time")).group:null;return h("div",{class:"mm-tools"},xs(),a,s)}function id(){return h("p",{class:"\
+cl-hint"},"Click or drag along the curve to see what was there then.")}function ld({onZoom:t,onFit:e}){return h("div",{class:"mm-choice",role:"group","aria-labe\
+l":"Zoom of the map"},rt("\u2212","Zoom out",()=>t(1/ka)),rt("+","Zoom in",()=>t(ka)),rt("fit","Show all",e))}function fd({hidden:t}){if(!t.num)return[];let e=`${L(
+t.num,"small allocation")} (${M(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function Ma(t,e,n){let o=e.map(
 ({css:a,label:c})=>{let i=h("i",{});return i.style.background=a,h("span",{class:"mm-key",title:c},i,c)}),r=h("span",{class:"mm-key"},h("i",{class:"mm-waits"}),"\
-waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}var it=16,Vn=14,Ke=22,rd=[""," \xB7 small blocks"," \xB7 large blocks"];function Yn(t,e){let n=new Map;return e.strips.forEach((o,r)=>{let s=`${o.pool}/${o.kind}`,
-a=n.get(s)??{strips:[],bytes:0,used:0,pool:o.pool,kind:o.kind,label:Lt(t.header.pools[o.pool])+rd[o.kind]};a.strips.push(r),a.bytes+=o.bytes,a.used+=o.used,n.set(
-s,a)}),[...n.values()].sort((o,r)=>o.pool-r.pool||r.kind-o.kind)}function Zn(t,e,n,o){let r=n*o,s=[],a=[],c={strip:[],from:[],bytes:[],x:[]},i=0,l=()=>{a.push({
+waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}var it=16,Yn=14,Ke=22,ud=[""," \xB7 small blocks"," \xB7 large blocks"];function Zn(t,e){let n=new Map;return e.strips.forEach((o,r)=>{let s=`${o.pool}/${o.kind}`,
+a=n.get(s)??{strips:[],bytes:0,used:0,pool:o.pool,kind:o.kind,label:_t(t.header.pools[o.pool])+ud[o.kind]};a.strips.push(r),a.bytes+=o.bytes,a.used+=o.used,n.set(
+s,a)}),[...n.values()].sort((o,r)=>o.pool-r.pool||r.kind-o.kind)}function Jn(t,e,n,o){let r=n*o,s=[],a=[],c={strip:[],from:[],bytes:[],x:[]},i=0,l=()=>{a.push({
 y:i,first:c.strip.length,end:c.strip.length}),i+=it},f=(u,d,p,g)=>{c.strip.push(u),c.from.push(d),c.bytes.push(p),c.x.push(g/o),a[a.length-1].end=c.strip.length};
 for(let u of e){s.push({y:i,group:u}),i+=Ke,l();let d=0;for(let p of u.strips){let{bytes:g}=t.strips[p];d>0&&d+g>r&&(l(),d=0);for(let w=0;w<g;w+=r)w>0&&l(),f(p,
-w,Math.min(r,g-w),d);let m=g>r?r:g;d+=m+sd(g/o)*o}i+=4}return{heads:s,lines:a,part:c,height:i,width:n,bytesPerPx:o}}function sd(t){return t>=12?3:t>=4?1:0}function xa(t,e,n,o){
-let r=Math.max(...e.map(c=>c.bytes),1),[s,a]=[r/n/4096,r*1.5/n];for(let c=0;c<24;c++){let i=Math.sqrt(s*a);Zn(t,e,n,i).height>o?s=i:a=i}return a}function ee(t,e){
-let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r].y<=e?n=r+1:o=r}return n-1}function Jn(t,e,n,o,r){let[s,a]=[n,o];for(;s<a;){let c=s+a>>1;t.addr[e[c]]+t.bytes[e[c]]<=
-r?s=c+1:a=c}return s}function ne(t,e,n,o,r){let s=ee(n.lines,r);if(s<0||r>n.lines[s].y+it)return null;let{part:a}=n;for(let c=n.lines[s].first;c<n.lines[s].end;c++){
-let i=a.bytes[c]/n.bytesPerPx;if(o<a.x[c]||o>=a.x[c]+Math.max(i,1))continue;let l=e.strips[a.strip[c]];return oe(t,e,a.strip[c],l.addr+a.from[c]+(o-a.x[c])*n.bytesPerPx)}
-return null}function oe(t,e,n,o){let{allocations:r}=t,s=e.strips[n],a=Jn(r,e.allocations,s.first,s.end,o),c=a<s.end?e.allocations[a]:-1;if(c>=0&&r.addr[c]<=o)return{
+w,Math.min(r,g-w),d);let m=g>r?r:g;d+=m+dd(g/o)*o}i+=4}return{heads:s,lines:a,part:c,height:i,width:n,bytesPerPx:o}}function dd(t){return t>=12?3:t>=4?1:0}function Aa(t,e,n,o){
+let r=Math.max(...e.map(c=>c.bytes),1),[s,a]=[r/n/4096,r*1.5/n];for(let c=0;c<24;c++){let i=Math.sqrt(s*a);Jn(t,e,n,i).height>o?s=i:a=i}return a}function te(t,e){
+let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r].y<=e?n=r+1:o=r}return n-1}function Qn(t,e,n,o,r){let[s,a]=[n,o];for(;s<a;){let c=s+a>>1;t.addr[e[c]]+t.bytes[e[c]]<=
+r?s=c+1:a=c}return s}function ee(t,e,n,o,r){let s=te(n.lines,r);if(s<0||r>n.lines[s].y+it)return null;let{part:a}=n;for(let c=n.lines[s].first;c<n.lines[s].end;c++){
+let i=a.bytes[c]/n.bytesPerPx;if(o<a.x[c]||o>=a.x[c]+Math.max(i,1))continue;let l=e.strips[a.strip[c]];return ne(t,e,a.strip[c],l.addr+a.from[c]+(o-a.x[c])*n.bytesPerPx)}
+return null}function ne(t,e,n,o){let{allocations:r}=t,s=e.strips[n],a=Qn(r,e.allocations,s.first,s.end,o),c=a<s.end?e.allocations[a]:-1;if(c>=0&&r.addr[c]<=o)return{
 strip:n,allocation:c,from:r.addr[c],bytes:r.bytes[c]};let i=a>s.first?e.allocations[a-1]:-1,l=i<0?s.addr:r.addr[i]+r.bytes[i];return{strip:n,allocation:-1,from:l,
-bytes:(c<0?s.addr+s.bytes:r.addr[c])-l}}function yt(t,e,{strip:n,from:o,bytes:r}){let{part:s,lines:a,bytesPerPx:c}=e,i=o-t.strips[n].addr,l=[],f=s.strip.indexOf(
+bytes:(c<0?s.addr+s.bytes:r.addr[c])-l}}function bt(t,e,{strip:n,from:o,bytes:r}){let{part:s,lines:a,bytesPerPx:c}=e,i=o-t.strips[n].addr,l=[],f=s.strip.indexOf(
 n),u=0;for(;f>=0&&f<s.strip.length&&s.strip[f]===n;f++){let[d,p]=[Math.max(i,s.from[f]),Math.min(i+r,s.from[f]+s.bytes[f])];if(!(d>=p)){for(;a[u].end<=f;)u++;l.
-push({x:s.x[f]+(d-s.from[f])/c,y:a[u].y,width:(p-d)/c,height:Vn})}}return l}var ad=6,[Qn,va,cd]=[0,1,2],to=0,id=64,ld=10,fd=.75,ud=400;function ka(t,e){let{layout:n,top:o,height:r,ratio:s}=e,a=dd(e),c=Math.floor(r*s),i=new ImageData(Math.
-max(a.width,1),Math.max(c,1)),l=new Uint32Array(i.data.buffer),f=[],u=Math.max(ee(n.lines,o),0);for(let d=u;d<n.lines.length&&n.lines[d].y<o+r;d++){let p=n.lines[d];
-hd(e,a,p,f),gd(l,a,Math.round((p.y-o)*s),Math.round(Vn*s),c)}t.putImageData(i,0,0),t.save(),t.scale(s,s),t.textBaseline="middle",wd(t,e),yd(t,e,f),t.restore()}function dd({
-layout:t,theme:e,ratio:n}){let o=Math.floor(t.width*n),{gap:r,hatch:s,dim:a}=zs[e];return{width:o,line:new Uint32Array(o),kind:new Uint8Array(o),weight:new Float32Array(
-o),gap:Pt(r),hatch:Pt(s),dim:Pt(a)}}function hd(t,e,n,o){e.line.fill(to),e.kind.fill(Qn),e.weight.fill(0);for(let r=n.first;r<n.end;r++)pd(t,e,r,n.y,o)}function pd(t,e,n,o,r){
+push({x:s.x[f]+(d-s.from[f])/c,y:a[u].y,width:(p-d)/c,height:Yn})}}return l}var hd=6,[to,Ta,pd]=[0,1,2],eo=0,md=64,gd=10,wd=.75,bd=400;function Sa(t,e){let{layout:n,top:o,height:r,ratio:s}=e,a=yd(e),c=Math.floor(r*s),i=new ImageData(Math.
+max(a.width,1),Math.max(c,1)),l=new Uint32Array(i.data.buffer),f=[],u=Math.max(te(n.lines,o),0);for(let d=u;d<n.lines.length&&n.lines[d].y<o+r;d++){let p=n.lines[d];
+xd(e,a,p,f),Md(l,a,Math.round((p.y-o)*s),Math.round(Yn*s),c)}t.putImageData(i,0,0),t.save(),t.scale(s,s),t.textBaseline="middle",Ad(t,e),Td(t,e,f),t.restore()}function yd({
+layout:t,theme:e,ratio:n}){let o=Math.floor(t.width*n),{gap:r,hatch:s,dim:a}=Gs[e];return{width:o,line:new Uint32Array(o),kind:new Uint8Array(o),weight:new Float32Array(
+o),gap:Nt(r),hatch:Nt(s),dim:Nt(a)}}function xd(t,e,n,o){e.line.fill(eo),e.kind.fill(to),e.weight.fill(0);for(let r=n.first;r<n.end;r++)kd(t,e,r,n.y,o)}function kd(t,e,n,o,r){
 let{data:s,moment:a,layout:c,ratio:i}=t,{addr:l,bytes:f}=s.allocations,{part:u}=c,d=a.strips[u.strip[n]],p=i/c.bytesPerPx,g=u.x[n]*i,[m,w]=[d.addr+u.from[n],u.bytes[n]],
-b=Math.min(Math.max(Math.round(g+w*p),Math.round(g)+1),e.width);e.line.fill(e.gap,Math.round(g),b),e.kind.fill(va,Math.round(g),b);let x=Jn(s.allocations,a.allocations,
-d.first,d.end,m);for(let y=x;y<d.end;y++){let T=a.allocations[y],I=l[T]-m;if(I>=w)break;let v=g+Math.max(I,0)*p,H=g+Math.min(I+f[T],w)*p;md(t,e,y,{low:v,high:H,
-right:b,y:o},r)}}function md({data:t,moment:e,ratio:n,codes:o,isDim:r,coloring:s},a,c,{low:i,high:l,right:f,y:u},d){let p=e.allocations[c],g=t.allocations.released[p]<=
-e.row,m=r?.[c]===1,w=m?a.dim:s.pixels[o[c]],b=g?cd:Qn,x=Math.round(i),y=Math.min(Math.round(l),f);if(y-x<1){let I=Math.min(Math.floor(i),a.width-1);l-i>a.weight[I]&&
-(a.weight[I]=l-i,a.line[I]=w,a.kind[I]=b);return}if(a.line.fill(w,x,y),a.kind.fill(b,x,y),a.weight.fill(1,x,y),y-x<=3*n)return;a.line.fill(m?to:s.edges[o[c]],y-
-Math.round(n),y);let T=(y-x)/n;T>id&&d.length<ud&&!m&&!g&&d.push({allocation:p,code:o[c],x:x/n,width:T,y:u})}function gd(t,e,n,o,r){let{width:s,line:a,kind:c}=e;
-for(let i=Math.max(n,0);i<Math.min(n+o,r);i++){let l=i*s;t.set(a,l);for(let f=0;f<s;f++){if(c[f]===Qn)continue;let u=(f+i)%ad;c[f]===va?u===0&&(t[l+f]=e.hatch):
-u<2&&(t[l+f]=to)}}}function wd(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:c}of e.heads){if(a+Ke<n||a>n+o)continue;
-let i=L(c.strips.length,"segment"),l=M(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${M(c.bytes)} in ${i}, ${l} free`;t.fillText(ft(t,f,e.width),0,a-n+Ke/2+1)}}function yd(t,{
-data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:c,x:i,width:l,y:f}of xd(s)){let[u,d,p]=n.rgb[c];t.fillStyle=.299*u+.587*d+.114*p>
-140?"#000000":"#ffffff";let g=bd(t,e,a,l-8);g&&t.fillText(g,i+4,f-o+it/2-.5)}}function bd(t,e,n,o){let r=vd(e,n),s=ft(t,r,o,fd),a=M(e.allocations.bytes[n]);return s===
-r||s.length>=a.length+ld?s:t.measureText(a).width<=o?a:""}function xd(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===void 0||n.width>o.width)&&
-e.set(n.allocation,n)}return e.values()}function vd(t,e){let[n]=Rt(t,e),o=M(t.allocations.bytes[e]);return n?`${n} \xB7 ${o}`:o}function Ma(t,e,n){let{picture:o}=t;!o?.moment.strips.length||e.altKey||e.ctrlKey||e.metaKey||kd(t,o,e.key,n)&&(e.preventDefault(),e.stopPropagation())}function kd(t,e,n,{
-choose:o,zoom:r}){let s=Aa(e);if(n==="ArrowRight"||n==="ArrowLeft")o(Sa(t,e,n==="ArrowRight"?1:-1),!0);else if(n==="ArrowDown"||n==="ArrowUp")o(Md(t,e,n==="Arro\
-wDown"?1:-1),!0);else if(n==="Home")o(eo(t,e,s[0]),!0);else if(n==="End")o(Ta(t,e,s[s.length-1]),!0);else if(n==="+"||n==="=")r(1.6);else if(n==="-")r(1/1.6);else if(n===
-"0")r(1/t.zoom);else if(n==="Escape"&&t.chosen)o(null,!1);else return!1;return!0}function Aa({groups:t}){return t.flatMap(e=>e.strips)}function eo({data:t},{moment:e},n){
-return oe(t,e,n,e.strips[n].addr)}function Ta({data:t},{moment:e},n){let o=e.strips[n];return oe(t,e,n,o.addr+o.bytes-1)}function Sa(t,e,n){let o=Aa(e),{chosen:r,
-data:s}=t;if(!r)return eo(t,e,o[0]);let a=e.moment.strips[r.strip],c=n>0?r.from+r.bytes:r.from-1;if(c>=a.addr&&c<a.addr+a.bytes)return oe(s,e.moment,r.strip,c);
-let i=o.indexOf(r.strip)+n;return i<0||i>=o.length?r:n>0?eo(t,e,o[i]):Ta(t,e,o[i])}function Md(t,e,n){let{chosen:o,data:r,width:s}=t,{moment:a,layout:c}=e;if(!o)
-return Sa(t,e,1);let i=yt(a,c,o).at(n>0?-1:0),l=i&&c.lines[ee(c.lines,i.y)+n];return l?ne(r,a,c,Math.min(i.x+1,s-2),l.y+1)??ne(r,a,c,c.part.x[l.first],l.y+1):o}var $a=420,Ad=60,Td=6e4;function Ca(t,e,n){let o=Sd(e,n);return t.replaceChildren(o.scroller,o.tip,o.spoken),_d(o),{show:r=>Ed(o,r),setColor(r){return o.color=r,
-je(o)},setDim(r){o.isDimmed=r,je(o)},choose:r=>no(o,r,!0),zoomBy:r=>Xe(o,r,null),fit:()=>Xe(o,1/o.zoom,null),setTheme(r){return o.theme=r,je(o)},resize(){o.picture&&
-o.scroller.clientWidth!==o.width&&oo(o,o.picture.moment)},stats:()=>({script:o.script,zoom:o.zoom,lines:o.picture?.layout.lines.length??0}),hitAt:(r,s)=>qe(o,{x:r,
-y:s}),boxesOf:r=>o.picture?yt(o.picture.moment,o.picture.layout,r):[],destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function Sd(t,e){let n=h("\
+y=Math.min(Math.max(Math.round(g+w*p),Math.round(g)+1),e.width);e.line.fill(e.gap,Math.round(g),y),e.kind.fill(Ta,Math.round(g),y);let x=Qn(s.allocations,a.allocations,
+d.first,d.end,m);for(let b=x;b<d.end;b++){let T=a.allocations[b],I=l[T]-m;if(I>=w)break;let k=g+Math.max(I,0)*p,H=g+Math.min(I+f[T],w)*p;vd(t,e,b,{low:k,high:H,
+right:y,y:o},r)}}function vd({data:t,moment:e,ratio:n,codes:o,isDim:r,coloring:s},a,c,{low:i,high:l,right:f,y:u},d){let p=e.allocations[c],g=t.allocations.released[p]<=
+e.row,m=r?.[c]===1,w=m?a.dim:s.pixels[o[c]],y=g?pd:to,x=Math.round(i),b=Math.min(Math.round(l),f);if(b-x<1){let I=Math.min(Math.floor(i),a.width-1);l-i>a.weight[I]&&
+(a.weight[I]=l-i,a.line[I]=w,a.kind[I]=y);return}if(a.line.fill(w,x,b),a.kind.fill(y,x,b),a.weight.fill(1,x,b),b-x<=3*n)return;a.line.fill(m?eo:s.edges[o[c]],b-
+Math.round(n),b);let T=(b-x)/n;T>md&&d.length<bd&&!m&&!g&&d.push({allocation:p,code:o[c],x:x/n,width:T,y:u})}function Md(t,e,n,o,r){let{width:s,line:a,kind:c}=e;
+for(let i=Math.max(n,0);i<Math.min(n+o,r);i++){let l=i*s;t.set(a,l);for(let f=0;f<s;f++){if(c[f]===to)continue;let u=(f+i)%hd;c[f]===Ta?u===0&&(t[l+f]=e.hatch):
+u<2&&(t[l+f]=eo)}}}function Ad(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:c}of e.heads){if(a+Ke<n||a>n+o)continue;
+let i=L(c.strips.length,"segment"),l=M(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${M(c.bytes)} in ${i}, ${l} free`;t.fillText(ft(t,f,e.width),0,a-n+Ke/2+1)}}function Td(t,{
+data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:c,x:i,width:l,y:f}of Ed(s)){let[u,d,p]=n.rgb[c];t.fillStyle=.299*u+.587*d+.114*p>
+140?"#000000":"#ffffff";let g=Sd(t,e,a,l-8);g&&t.fillText(g,i+4,f-o+it/2-.5)}}function Sd(t,e,n,o){let r=Od(e,n),s=ft(t,r,o,wd),a=M(e.allocations.bytes[n]);return s===
+r||s.length>=a.length+gd?s:t.measureText(a).width<=o?a:""}function Ed(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===void 0||n.width>o.width)&&
+e.set(n.allocation,n)}return e.values()}function Od(t,e){let[n]=Lt(t,e),o=M(t.allocations.bytes[e]);return n?`${n} \xB7 ${o}`:o}function Ea(t,e,n){let{picture:o}=t;!o?.moment.strips.length||e.altKey||e.ctrlKey||e.metaKey||$d(t,o,e.key,n)&&(e.preventDefault(),e.stopPropagation())}function $d(t,e,n,{
+choose:o,zoom:r}){let s=Oa(e);if(n==="ArrowRight"||n==="ArrowLeft")o(Ca(t,e,n==="ArrowRight"?1:-1),!0);else if(n==="ArrowDown"||n==="ArrowUp")o(Cd(t,e,n==="Arro\
+wDown"?1:-1),!0);else if(n==="Home")o(no(t,e,s[0]),!0);else if(n==="End")o($a(t,e,s[s.length-1]),!0);else if(n==="+"||n==="=")r(1.6);else if(n==="-")r(1/1.6);else if(n===
+"0")r(1/t.zoom);else if(n==="Escape"&&t.chosen)o(null,!1);else return!1;return!0}function Oa({groups:t}){return t.flatMap(e=>e.strips)}function no({data:t},{moment:e},n){
+return ne(t,e,n,e.strips[n].addr)}function $a({data:t},{moment:e},n){let o=e.strips[n];return ne(t,e,n,o.addr+o.bytes-1)}function Ca(t,e,n){let o=Oa(e),{chosen:r,
+data:s}=t;if(!r)return no(t,e,o[0]);let a=e.moment.strips[r.strip],c=n>0?r.from+r.bytes:r.from-1;if(c>=a.addr&&c<a.addr+a.bytes)return ne(s,e.moment,r.strip,c);
+let i=o.indexOf(r.strip)+n;return i<0||i>=o.length?r:n>0?no(t,e,o[i]):$a(t,e,o[i])}function Cd(t,e,n){let{chosen:o,data:r,width:s}=t,{moment:a,layout:c}=e;if(!o)
+return Ca(t,e,1);let i=bt(a,c,o).at(n>0?-1:0),l=i&&c.lines[te(c.lines,i.y)+n];return l?ee(r,a,c,Math.min(i.x+1,s-2),l.y+1)??ee(r,a,c,c.part.x[l.first],l.y+1):o}var Ra=420,_d=60,Ld=6e4;function Ia(t,e,n){let o=Rd(e,n);return t.replaceChildren(o.scroller,o.tip,o.spoken),Fd(o),{show:r=>Id(o,r),setColor(r){return o.color=r,
+Xe(o)},setDim(r){o.isDimmed=r,Xe(o)},choose:r=>oo(o,r,!0),zoomBy:r=>je(o,r,null),fit:()=>je(o,1/o.zoom,null),setTheme(r){return o.theme=r,Xe(o)},resize(){o.picture&&
+o.scroller.clientWidth!==o.width&&ro(o,o.picture.moment)},stats:()=>({script:o.script,zoom:o.zoom,lines:o.picture?.layout.lines.length??0}),hitAt:(r,s)=>Ve(o,{x:r,
+y:s}),boxesOf:r=>o.picture?bt(o.picture.moment,o.picture.layout,r):[],destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function Rd(t,e){let n=h("\
 canvas",{class:"mm-canvas",tabindex:0,role:"application","aria-label":"Pool map. Arrow keys go from block to block, plus and minus zoom, 0 shows all."}),o=h("ca\
 nvas",{class:"mm-over","aria-hidden":"true"}),r=h("div",{class:"mm-spacer"}),s=h("div",{class:"mm-stage"},n,o);return{data:t,options:e,canvas:n,over:o,stage:s,spacer:r,
 scroller:h("div",{class:"mm-scroll"},s,r),tip:h("div",{class:"mm-tip",hidden:!0}),spoken:h("p",{class:"mm-said","aria-live":"polite"}),theme:e.theme,color:e.color,
-isDimmed:null,zoom:1,hover:null,chosen:null,picture:null,colors:null,width:0,height:0,ratio:1,numLines:3,pending:0,script:[]}}function Ed(t,e){let{picture:n}=t;
-if(t.hover=null,t.tip.hidden=!0,n&&Od(n.moment,e)){let o=Yn(t.data,e);o.forEach((r,s)=>{n.layout.heads[s].group=r}),t.picture={...n,moment:e,groups:o}}else oo(t,
-e);return je(t)}function Od(t,e){return t.device!==e.device||t.strips.length!==e.strips.length?!1:e.strips.every(({addr:n,bytes:o,pool:r,kind:s},a)=>{let c=t.strips[a];
-return n===c.addr&&o===c.bytes&&r===c.pool&&s===c.kind})}function oo(t,e,n=null){let o=Yn(t.data,e);t.width=Math.max(t.scroller.clientWidth||t.width,160);let r=xa(
-e,o,t.width,$d(t,e,o)),s=Zn(e,o,t.width,r/t.zoom);t.picture={moment:e,groups:o,layout:s},t.height=Math.max(Math.min(s.height,$a),Ad),t.ratio=Math.min(devicePixelRatio||
+isDimmed:null,zoom:1,hover:null,chosen:null,picture:null,colors:null,width:0,height:0,ratio:1,numLines:3,pending:0,script:[]}}function Id(t,e){let{picture:n}=t;
+if(t.hover=null,t.tip.hidden=!0,n&&Nd(n.moment,e)){let o=Zn(t.data,e);o.forEach((r,s)=>{n.layout.heads[s].group=r}),t.picture={...n,moment:e,groups:o}}else ro(t,
+e);return Xe(t)}function Nd(t,e){return t.device!==e.device||t.strips.length!==e.strips.length?!1:e.strips.every(({addr:n,bytes:o,pool:r,kind:s},a)=>{let c=t.strips[a];
+return n===c.addr&&o===c.bytes&&r===c.pool&&s===c.kind})}function ro(t,e,n=null){let o=Zn(t.data,e);t.width=Math.max(t.scroller.clientWidth||t.width,160);let r=Aa(
+e,o,t.width,Pd(t,e,o)),s=Jn(e,o,t.width,r/t.zoom);t.picture={moment:e,groups:o,layout:s},t.height=Math.max(Math.min(s.height,Ra),_d),t.ratio=Math.min(devicePixelRatio||
 1,2),t.scroller.style.height=`${t.height}px`,t.stage.style.height=`${t.height}px`,t.spacer.style.height=`${Math.max(s.height-t.height,0)}px`;for(let a of[t.canvas,
-t.over])a.width=Math.floor(t.width*t.ratio),a.height=Math.floor(t.height*t.ratio),a.style.width=`${t.width}px`,a.style.height=`${t.height}px`;if(n){let[a]=yt(e,
-s,n.hit);a&&(t.scroller.scrollTop=a.y-n.y)}ro(t)}function $d(t,e,n){return t.numLines=Math.max(t.numLines,Math.ceil(e.allocations.length/4),e.strips.length),Math.
-min($a-4,n.length*26+t.numLines*it)}function je(t){if(!t.picture)return[];let{moment:e}=t.picture,{isDimmed:n}=t,o=Us(t.data,e,t.color,t.theme);return t.colors=
-{coloring:o,codes:Uint16Array.from(e.allocations,o.of),isDim:n&&Uint8Array.from(e.allocations,r=>n(r)?1:0)},ro(t),o.legend}function ro(t){t.pending||(t.pending=
-requestAnimationFrame(()=>{t.pending=0;let{picture:e,colors:n}=t;e&&n?.codes.length===e.moment.allocations.length&&Cd(t,e,n)}))}function Cd(t,{moment:e,layout:n},o){
-let{data:r,theme:s,height:a,ratio:c}=t,i=performance.now(),l=getComputedStyle(t.canvas),[f,u,d]=[l.color,l.fontFamily,t.scroller.scrollTop];ka(N(t.canvas),{data:r,
-moment:e,layout:n,...o,theme:s,top:d,height:a,ratio:c,ink:f,font:u}),so(t),t.script.push(performance.now()-i),t.script.length>2e3&&t.script.splice(0,1e3)}function so(t){
+t.over])a.width=Math.floor(t.width*t.ratio),a.height=Math.floor(t.height*t.ratio),a.style.width=`${t.width}px`,a.style.height=`${t.height}px`;if(n){let[a]=bt(e,
+s,n.hit);a&&(t.scroller.scrollTop=a.y-n.y)}so(t)}function Pd(t,e,n){return t.numLines=Math.max(t.numLines,Math.ceil(e.allocations.length/4),e.strips.length),Math.
+min(Ra-4,n.length*26+t.numLines*it)}function Xe(t){if(!t.picture)return[];let{moment:e}=t.picture,{isDimmed:n}=t,o=Xs(t.data,e,t.color,t.theme);return t.colors=
+{coloring:o,codes:Uint16Array.from(e.allocations,o.of),isDim:n&&Uint8Array.from(e.allocations,r=>n(r)?1:0)},so(t),o.legend}function so(t){t.pending||(t.pending=
+requestAnimationFrame(()=>{t.pending=0;let{picture:e,colors:n}=t;e&&n?.codes.length===e.moment.allocations.length&&Hd(t,e,n)}))}function Hd(t,{moment:e,layout:n},o){
+let{data:r,theme:s,height:a,ratio:c}=t,i=performance.now(),l=getComputedStyle(t.canvas),[f,u,d]=[l.color,l.fontFamily,t.scroller.scrollTop];Sa(N(t.canvas),{data:r,
+moment:e,layout:n,...o,theme:s,top:d,height:a,ratio:c,ink:f,font:u}),ao(t),t.script.push(performance.now()-i),t.script.length>2e3&&t.script.splice(0,1e3)}function ao(t){
 let{picture:e,hover:n,chosen:o}=t,r=N(t.over);r.setTransform(t.ratio,0,0,t.ratio,0,0),r.clearRect(0,0,t.width,t.height),e&&(r.strokeStyle=getComputedStyle(t.canvas).
-color,n&&Ea(t,e,r,n,1.5),o&&Ea(t,e,r,o,2.5))}function Ea({scroller:t,height:e},{moment:n,layout:o},r,s,a){if(s.strip>=n.strips.length)return;let c=t.scrollTop;r.
-lineWidth=a;for(let i of yt(n,o,s))i.y+it<c||i.y>c+e||r.strokeRect(i.x-.5,i.y-c-.5,Math.max(i.width,2)+1,i.height+1)}function Xe(t,e,n){if(!t.picture)return;let{
-moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=qe(t,{x:n?n.x:1,y:s}),c=Math.max(Td/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
-c),t.tip.hidden=!0,oo(t,o,a&&{hit:{...a,bytes:Math.max(a.bytes,1)},y:s})}function qe({data:t,picture:e,scroller:n},{x:o,y:r}){return e&&ne(t,e.moment,e.layout,o,
-r+n.scrollTop)}function _d(t){let{canvas:e,scroller:n}=t,o=s=>{let a=e.getBoundingClientRect();return{x:s.clientX-a.left,y:s.clientY-a.top}},r=s=>{!(s.ctrlKey||
-s.metaKey)||!t.picture||(s.preventDefault(),Xe(t,Math.exp(-s.deltaY/200),o(s)))};n.addEventListener("scroll",()=>ro(t)),n.addEventListener("wheel",r,{passive:!1}),
-e.addEventListener("pointermove",s=>{let a=o(s);t.picture&&Oa(t,qe(t,a),a)}),e.addEventListener("pointerleave",()=>Oa(t,null,{x:0,y:0})),e.addEventListener("cli\
-ck",s=>{t.picture&&no(t,qe(t,o(s)),!1)}),e.addEventListener("keydown",s=>Ma(t,s,{choose:(a,c)=>no(t,a,c),zoom:a=>Xe(t,a,null)}))}function Oa(t,e,n){let{tip:o}=t,
+color,n&&_a(t,e,r,n,1.5),o&&_a(t,e,r,o,2.5))}function _a({scroller:t,height:e},{moment:n,layout:o},r,s,a){if(s.strip>=n.strips.length)return;let c=t.scrollTop;r.
+lineWidth=a;for(let i of bt(n,o,s))i.y+it<c||i.y>c+e||r.strokeRect(i.x-.5,i.y-c-.5,Math.max(i.width,2)+1,i.height+1)}function je(t,e,n){if(!t.picture)return;let{
+moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=Ve(t,{x:n?n.x:1,y:s}),c=Math.max(Ld/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
+c),t.tip.hidden=!0,ro(t,o,a&&{hit:{...a,bytes:Math.max(a.bytes,1)},y:s})}function Ve({data:t,picture:e,scroller:n},{x:o,y:r}){return e&&ee(t,e.moment,e.layout,o,
+r+n.scrollTop)}function Fd(t){let{canvas:e,scroller:n}=t,o=s=>{let a=e.getBoundingClientRect();return{x:s.clientX-a.left,y:s.clientY-a.top}},r=s=>{!(s.ctrlKey||
+s.metaKey)||!t.picture||(s.preventDefault(),je(t,Math.exp(-s.deltaY/200),o(s)))};n.addEventListener("scroll",()=>so(t)),n.addEventListener("wheel",r,{passive:!1}),
+e.addEventListener("pointermove",s=>{let a=o(s);t.picture&&La(t,Ve(t,a),a)}),e.addEventListener("pointerleave",()=>La(t,null,{x:0,y:0})),e.addEventListener("cli\
+ck",s=>{t.picture&&oo(t,Ve(t,o(s)),!1)}),e.addEventListener("keydown",s=>Ea(t,s,{choose:(a,c)=>oo(t,a,c),zoom:a=>je(t,a,null)}))}function La(t,e,n){let{tip:o}=t,
 r=e!==null&&e.strip===t.hover?.strip&&e.from===t.hover.from;if(t.hover=e,o.hidden=!e,e){r||o.replaceChildren(...t.options.describe(e).map(c=>h("div",{},c)));let s=Math.
 min(n.x+14,t.width-o.offsetWidth-4),a=n.y+18+o.offsetHeight<t.height;o.style.left=`${Math.max(s,0)}px`,o.style.top=`${a?n.y+18:Math.max(n.y-o.offsetHeight-8,0)}\
-px`}r||so(t)}function no(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[c]=yt(o.moment,o.layout,e),i=r.scrollTop;c&&(c.y<i||c.
-y+it>i+s)&&(r.scrollTop=c.y-s/2)}o&&so(t),t.spoken.textContent=e?a.describe(e).join(", "):"",a.onChoose(e)}var Ld=80;async function _a(t,e,{theme:n}){let o=Rd(await Hs(e),n),{data:r,parts:s,curve:a,pool:c,flame:i}=o;return t.replaceChildren(...s.all),ao(o,o.device),o.
-peak&&bt(o,o.peak.row,null),cancelAnimationFrame(o.pending),La(o),{data:r,get moment(){return o.moment},get chosen(){return o.chosen},get since(){return o.since},
-pool:c,curve:a,flame:i,showMoment:(l,f=null)=>bt(o,l,f),showStretch:(l,f)=>Pd(o,l,f),showDevice:l=>ao(o,l),setColor:l=>Ra(o,l),setTheme(l){o.theme=l,a.setTheme(
-l),io(o),lo(o,c.setTheme(l)),i.setTheme(l)},resize(){for(let l of[a,c,i])l.resize()},destroy(){cancelAnimationFrame(o.pending),clearTimeout(o.settling);for(let l of[
-a,c,i])l.destroy();t.replaceChildren()}}}function Rd(t,e){let n=Nd(t),o=Id(t),r=It(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.
-allocations,peak:null,by:n,picked:null,color:n,theme:e,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=ya(s,{onDevice:i=>ao(c,i),onAxis:i=>c.
-curve.setAxis(i),onPeak:()=>c.peak&&bt(c,c.peak.row,null),onEnd:()=>bt(c,t.numRows-1,null),onZoom:i=>c.pool.zoomBy(i),onFit:()=>c.pool.fit(),onColor:i=>Ra(c,i),
-onGrouping:i=>Wd(c,i)}),c=Object.assign(s,{parts:a,curve:na(a.curve,t,{theme:e,onMoment:(i,l)=>bt(c,i,l)}),pool:Ca(a.map,t,{theme:e,color:n,describe:i=>aa(t,c.moment,
-i),onChoose:i=>Gd(c,i)}),flame:pa(a.flame,t,{theme:e,onZoom(i){c.isInNode=i,Ve(c)}})});return c}function Id({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.
-reserved_bytes>e[n].reserved_bytes?r:n,0)}function Nd({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function ao(t,e){let{data:n}=t;
+px`}r||ao(t)}function oo(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[c]=bt(o.moment,o.layout,e),i=r.scrollTop;c&&(c.y<i||c.
+y+it>i+s)&&(r.scrollTop=c.y-s/2)}o&&ao(t),t.spoken.textContent=e?a.describe(e).join(", "):"",a.onChoose(e)}var Bd=80;async function Na(t,e,{theme:n}){let o=zd(await Ds(e),n),{data:r,parts:s,curve:a,pool:c,flame:i}=o;return t.replaceChildren(...s.all),co(o,o.device),o.
+peak&&yt(o,o.peak.row,null),cancelAnimationFrame(o.pending),Pa(o),{data:r,get moment(){return o.moment},get chosen(){return o.chosen},get since(){return o.since},
+pool:c,curve:a,flame:i,showMoment:(l,f=null)=>yt(o,l,f),showStretch:(l,f)=>Wd(o,l,f),showDevice:l=>co(o,l),setColor:l=>Ha(o,l),setTheme(l){o.theme=l,a.setTheme(
+l),lo(o),fo(o,c.setTheme(l)),i.setTheme(l)},resize(){for(let l of[a,c,i])l.resize()},destroy(){cancelAnimationFrame(o.pending),clearTimeout(o.settling);for(let l of[
+a,c,i])l.destroy();t.replaceChildren()}}}function zd(t,e){let n=Ud(t),o=Dd(t),r=Rt(t,o,t.numRows-1),s={data:t,device:o,row:t.numRows-1,since:null,moment:r,counted:r.
+allocations,peak:null,by:n,picked:null,color:n,theme:e,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=va(s,{onDevice:i=>co(c,i),onAxis:i=>c.
+curve.setAxis(i),onPeak:()=>c.peak&&yt(c,c.peak.row,null),onEnd:()=>yt(c,t.numRows-1,null),onZoom:i=>c.pool.zoomBy(i),onFit:()=>c.pool.fit(),onColor:i=>Ha(c,i),
+onGrouping:i=>Yd(c,i)}),c=Object.assign(s,{parts:a,curve:aa(a.curve,t,{theme:e,onMoment:(i,l)=>yt(c,i,l)}),pool:Ia(a.map,t,{theme:e,color:n,describe:i=>fa(t,c.moment,
+i),onChoose:i=>Zd(c,i)}),flame:ba(a.flame,t,{theme:e,onZoom(i){c.isInNode=i,qe(c)}})});return c}function Dd({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.
+reserved_bytes>e[n].reserved_bytes?r:n,0)}function Ud({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function co(t,e){let{data:n}=t;
 if(t.device=e,t.parts.devices.mark(String(e)),t.picked=null,n.numRows){let o=Ie(n,e),r=Ne(o.allocated);t.peak={row:r,bytes:o.allocated[r+1]};let{index:s}=n.header.
-devices[e],a=n.header.marks.filter(c=>c.device===null||c.device===s);t.curve.show(o,t.peak,a),io(t)}bt(t,t.row,t.since)}function bt(t,e,n){t.row=e,t.since=n,t.data.
-numRows&&t.curve.setMoment(e,n),cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>La(t))}function Pd(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)
-return;let a=Number(BigInt(o)-BigInt(s.t0)),[c,i]=[ze(r,e+a),ze(r,n+a)];bt(t,i,c===i?null:c)}function La(t){let{data:e,row:n,since:o,parts:r,chosen:s}=t,{alloc:a}=e.
-allocations;t.moment=It(e,t.device,n),t.counted=t.moment.allocations.filter(c=>o===null||a[c]>o),r.moment.replaceChildren(...Bd(t)),ma(r.bar,t.moment),lo(t,t.pool.
-show(t.moment)),Ve(t),clearTimeout(t.settling),t.settling=setTimeout(()=>Hd(t),t.isSettled?Ld:0),s&&t.pool.choose(Fd(t,s.allocation))}function Hd(t){t.isSettled=
-!0,co(t),t.flame.show(t.counted)}function Fd({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:c,
-end:i})=>c<=s&&s<i);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function Bd({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,c=Dd(
+devices[e],a=n.header.marks.filter(c=>c.device===null||c.device===s);t.curve.show(o,t.peak,a),lo(t)}yt(t,t.row,t.since)}function yt(t,e,n){t.row=e,t.since=n,t.data.
+numRows&&t.curve.setMoment(e,n),cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>Pa(t))}function Wd(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)
+return;let a=Number(BigInt(o)-BigInt(s.t0)),[c,i]=[ze(r,e+a),ze(r,n+a)];yt(t,i,c===i?null:c)}function Pa(t){let{data:e,row:n,since:o,parts:r,chosen:s}=t,{alloc:a}=e.
+allocations;t.moment=Rt(e,t.device,n),t.counted=t.moment.allocations.filter(c=>o===null||a[c]>o),r.moment.replaceChildren(...Xd(t)),ya(r.bar,t.moment),fo(t,t.pool.
+show(t.moment)),qe(t),clearTimeout(t.settling),t.settling=setTimeout(()=>Gd(t),t.isSettled?Bd:0),s&&t.pool.choose(Kd(t,s.allocation))}function Gd(t){t.isSettled=
+!0,io(t),t.flame.show(t.counted)}function Kd({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:c,
+end:i})=>c<=s&&s<i);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function Xd({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,c=Vd(
 t,e,s),i=L(o.allocations.length,"block"),l=L(o.strips.length,"segment"),f=`${M(a.allocated)} allocated in ${i}, ${M(a.reserved)} reserved in ${l}`,u=a.pending?`\
-, ${M(a.pending)} freed and waiting for a stream`:"",d=o.outside?`; ${L(o.outside,"block")} outside of the recorded segments`:"",p=n===null?"":Ud(t,r,n),g=e===t.
-numRows-1?zd(t,o):"";return[h("strong",{},`${c}: `),`${f}${u}${d}${g}.${p}`]}function zd({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<
-0&&(o+=e[r]);return o?`; ${M(o)} was allocated before recording`:""}function Dd(t,e,n){return e===n?.row?`At the peak (${tt(t,e)})`:e===t.numRows-1?"At the end":
-e<0?"Before the first action":`After ${tt(t,e)}`}function Ud(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=L(e.length,"block");return` ${M(o)} of i\
-t in ${r} came since ${tt(t,n)} and stayed; the rest is pale.`}function co(t){ra(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,
-co(t),Ve(t)}})}function Ve({data:t,pool:e,since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:c}=t.allocations;
-e.setDim(i=>n!==null&&a[i]<=n||o!==null&&Dn(t,i,r)!==o||s!==null&&!s(c[i]))}function Wd(t,e){t.by=e,t.picked=null,co(t),Ve(t)}function Ra(t,e){t.color=e,t.parts.
-colors.mark(e),lo(t,t.pool.setColor(e)),io(t)}function io({data:t,device:e,color:n,theme:o,curve:r}){t.numRows&&r.setBands(Xs(t,e,n,o))}function lo({parts:t,moment:e},n){
-ba(t.legend,n,e.sums.pending>0)}function Gd(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;ia(n,t.data,t.moment,e),o!==n.hidden&&t.pool.resize()}var Kd=1500;function Ia(t){let e=G(t),[n]=_(e,".cl-race-code",HTMLElement);n&&Xd(n);let[o]=_(e,":scope > .cudalens-race-value",HTMLElement);return o&&jd(e,o),e}
-function jd(t,e){let n=`cl-race-tab-${Math.random().toString(36).slice(2)}`,o=[...t.children].filter(i=>i!==e&&!i.matches("h4, .cl-race-what")),r=h("div",{class:"\
+, ${M(a.pending)} freed and waiting for a stream`:"",d=o.outside?`; ${L(o.outside,"block")} outside of the recorded segments`:"",p=n===null?"":qd(t,r,n),g=e===t.
+numRows-1?jd(t,o):"";return[h("strong",{},`${c}: `),`${f}${u}${d}${g}.${p}`]}function jd({allocations:{alloc:t,bytes:e}},n){let o=0;for(let r of n.allocations)t[r]<
+0&&(o+=e[r]);return o?`; ${M(o)} was allocated before recording`:""}function Vd(t,e,n){return e===n?.row?`At the peak (${tt(t,e)})`:e===t.numRows-1?"At the end":
+e<0?"Before the first action":`After ${tt(t,e)}`}function qd(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=L(e.length,"block");return` ${M(o)} of i\
+t in ${r} came since ${tt(t,n)} and stayed; the rest is pale.`}function io(t){ia(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,
+io(t),qe(t)}})}function qe({data:t,pool:e,since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:c}=t.allocations;
+e.setDim(i=>n!==null&&a[i]<=n||o!==null&&Un(t,i,r)!==o||s!==null&&!s(c[i]))}function Yd(t,e){t.by=e,t.picked=null,io(t),qe(t)}function Ha(t,e){t.color=e,t.parts.
+colors.mark(e),fo(t,t.pool.setColor(e)),lo(t)}function lo({data:t,device:e,color:n,theme:o,curve:r}){t.numRows&&r.setBands(Zs(t,e,n,o))}function fo({parts:t,moment:e},n){
+Ma(t.legend,n,e.sums.pending>0)}function Zd(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;da(n,t.data,t.moment,e),o!==n.hidden&&t.pool.resize()}var Jd=1500;function Fa(t){let e=G(t),[n]=_(e,".cl-race-code",HTMLElement);n&&th(n);let[o]=_(e,":scope > .cudalens-race-value",HTMLElement);return o&&Qd(e,o),e}
+function Qd(t,e){let n=`cl-race-tab-${Math.random().toString(36).slice(2)}`,o=[...t.children].filter(i=>i!==e&&!i.matches("h4, .cl-race-what")),r=h("div",{class:"\
 cl-race-panel"},...o),s=[r,e],a=["Accesses","Values"].map((i,l)=>h("button",{type:"button",role:"tab",id:`${n}-${l}`,"data-lm-suppress-shortcuts":"true"},i)),c=i=>{
 for(let[l,f]of a.entries())f.setAttribute("aria-selected",String(l===i)),f.tabIndex=l===i?0:-1,s[l].hidden=l!==i};for(let[i,l]of s.entries())l.setAttribute("rol\
 e","tabpanel"),l.setAttribute("aria-labelledby",`${n}-${i}`),a[i].addEventListener("click",()=>c(i)),a[i].addEventListener("keydown",f=>{f.key!=="ArrowLeft"&&f.
 key!=="ArrowRight"||(f.preventDefault(),f.stopPropagation(),c(1-i),a[1-i].focus())});t.append(h("div",{class:"cl-race-tabs",role:"tablist","aria-label":"What is\
- known of the race"},...a),r,e),c(e.querySelector(".cl-value-confirmed")?1:0)}function Xd(t){let e=t.textContent,n=h("div",{class:"cl-race-copy"}),o=h("button",
-{type:"button",class:"cl-button","data-lm-suppress-shortcuts":"true"},"Copy");o.addEventListener("click",async()=>{o.textContent=await qd(e,t)?"Copied":"Selecte\
-d: press Ctrl+C",setTimeout(()=>{o.textContent="Copy"},Kd)}),t.replaceWith(n),n.append(t,o)}async function qd(t,e){try{return await navigator.clipboard.writeText(
-t),!0}catch{return getSelection()?.selectAllChildren(e),document.execCommand("copy")}}var Vd=4,Na=10;function Pa(t,e,{onChoose:n}={}){let o={model:e,onChoose:n,kind:null,at:0,shown:e.races,cards:new Map,items:[],id:`cl-race-${Math.random().toString(
+ known of the race"},...a),r,e),c(e.querySelector(".cl-value-confirmed")?1:0)}function th(t){let e=t.textContent,n=h("div",{class:"cl-race-copy"}),o=h("button",
+{type:"button",class:"cl-button","data-lm-suppress-shortcuts":"true"},"Copy");o.addEventListener("click",async()=>{o.textContent=await eh(e,t)?"Copied":"Selecte\
+d: press Ctrl+C",setTimeout(()=>{o.textContent="Copy"},Jd)}),t.replaceWith(n),n.append(t,o)}async function eh(t,e){try{return await navigator.clipboard.writeText(
+t),!0}catch{return getSelection()?.selectAllChildren(e),document.execCommand("copy")}}var nh=4,Ba=10;function za(t,e,{onChoose:n}={}){let o={model:e,onChoose:n,kind:null,at:0,shown:e.races,cards:new Map,items:[],id:`cl-race-${Math.random().toString(
 36).slice(2)}`,list:h("ul",{class:"cl-race-list",role:"listbox",tabindex:"0","aria-label":"Races, worst first","data-lm-suppress-shortcuts":"true"}),card:h("div",
 {class:"cl-race-host","aria-live":"polite"}),tools:h("div",{class:"cl-race-tools",role:"group","aria-label":"Kinds of races"})},r=e.races.length===1,s=r?o.card:
-h("div",{class:"cl-race-split"},o.list,o.card);return r||(Yd(o),eh(o)),t.replaceChildren(...o.tools.childElementCount?[o.tools]:[],s),Ba(o),{choose:a=>th(o,a),chosen:()=>o.
-shown[o.at].row,setTheme(){},destroy:()=>t.replaceChildren()}}function Yd(t){let{races:e,more:n}=t.model,o=new Map;for(let{kind:r,title:s}of e)o.set(r,{title:s,
-number:(o.get(r)?.number??0)+1});if(o.size>1&&e.length>=Vd){let r=[...o].map(([s,{title:a,number:c}])=>({kind:s,text:`${a} ${C(c)}`}));for(let{kind:s,text:a}of[
-{kind:null,text:`all ${C(e.length)}`},...r])t.tools.append(Zd(t,s,a))}if(n){let r=`and ${L(n,"race")} more in trace.races`;t.tools.append(h("span",{class:"cl-hi\
-nt"},r))}}function Zd(t,e,n){let o=()=>{t.kind=e,Ha(t),Fa(t)},s={type:"button",class:"cl-button","aria-pressed":String(e===t.kind),onclick:o};return h("button",
-{...s,"data-kind":e??""},n)}function Ha({tools:t,kind:e}){for(let n of _(t,"button",HTMLButtonElement))n.setAttribute("aria-pressed",String(n.dataset.kind===(e??
-"")))}function Fa(t){let e=t.shown[t.at];t.shown=t.model.races.filter(n=>t.kind===null||n.kind===t.kind),t.at=Math.max(0,t.shown.indexOf(e)),Ba(t)}function Ba(t){
-t.items=t.shown.map((e,n)=>Jd(t,e,n)),t.list.replaceChildren(...t.items),fo(t,t.at)}function Jd(t,e,n){let o=t.model.races.indexOf(e)+1;return h("li",{role:"opt\
-ion",id:`${t.id}-${n}`,"aria-selected":"false",onclick:()=>za(t,n)},h("b",{},`${C(o)}. ${e.title}`),` of ${e.tensor}, ${e.times}`,...e.places.map(r=>h("small",{},
-r)))}function fo(t,e){t.items[t.at]?.setAttribute("aria-selected","false"),t.at=e;let n=t.shown[e],o=t.items[e];o.setAttribute("aria-selected","true"),t.list.setAttribute(
-"aria-activedescendant",o.id),Qd(t.list,o);let r=t.cards.get(n)??Ia(n.card);t.cards.set(n,r),t.card.replaceChildren(r)}function Qd(t,e){let n=e.offsetTop-t.offsetTop;
-n<t.scrollTop?t.scrollTop=n:n+e.offsetHeight>t.scrollTop+t.clientHeight&&(t.scrollTop=n+e.offsetHeight-t.clientHeight)}function za(t,e){fo(t,e),t.onChoose?.(t.shown[e])}
-function th(t,e){t.shown.some(o=>o.row===e)||(t.kind=null,Ha(t),Fa(t));let n=t.shown.findIndex(o=>o.row===e);n>=0&&fo(t,n)}function eh(t){t.list.addEventListener(
-"keydown",e=>{if(e.ctrlKey||e.metaKey||e.altKey)return;let n=t.shown.length-1,o={ArrowDown:t.at+1,ArrowUp:t.at-1,Home:0,End:n,PageDown:t.at+Na,PageUp:t.at-Na};e.
-key in o&&(e.preventDefault(),e.stopPropagation(),za(t,Math.min(Math.max(o[e.key],0),n)))})}async function Ye(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("gzip"));return new Uint8Array(await new Response(e).arrayBuffer())}async function uo(t){
-return JSON.parse(new TextDecoder().decode(await Ye(t)))}var Da=Symbol.for("cudalens.libraries");function nh(){let t=globalThis;return t[Da]??=new Map,t[Da]}async function ho(t,e,n,o=""){
-let r=nh(),s=`${t}@${e}`,a=`${s} from ${o}`,c=()=>r.get(s)??r.get(a);for(let l=c();l;l=c()){let f=await l.catch(()=>null);if(f)return f.default}let i=n(t).then(
-Ye).then(oh);return r.set(a,i),i.then(()=>r.set(s,i)).catch(()=>{}).then(()=>r.delete(a)),(await i).default}var Ua=["$","moduleName"];async function oh(t){let e=URL.
-createObjectURL(new Blob([t],{type:"text/javascript"})),n=Ua.map(o=>Object.getOwnPropertyDescriptor(globalThis,o));try{let o=await import(e);return"default"in o?
-o:{default:Reflect.get(globalThis,"moduleName")}}finally{URL.revokeObjectURL(e),Ua.forEach((o,r)=>{let s=n[r];s?Object.defineProperty(globalThis,o,s):Reflect.deleteProperty(
-globalThis,o)})}}function Wa(t,e,n){let o=Math.random().toString(36).slice(2),r=new Set,s="",a=n.map(({key:f})=>h("div",{id:`cl-${o}-${f}`,class:"cl-tab-panel",role:"tabpanel",hidden:!0})),
+h("div",{class:"cl-race-split"},o.list,o.card);return r||(oh(o),ih(o)),t.replaceChildren(...o.tools.childElementCount?[o.tools]:[],s),Wa(o),{choose:a=>ch(o,a),chosen:()=>o.
+shown[o.at].row,setTheme(){},destroy:()=>t.replaceChildren()}}function oh(t){let{races:e,more:n}=t.model,o=new Map;for(let{kind:r,title:s}of e)o.set(r,{title:s,
+number:(o.get(r)?.number??0)+1});if(o.size>1&&e.length>=nh){let r=[...o].map(([s,{title:a,number:c}])=>({kind:s,text:`${a} ${C(c)}`}));for(let{kind:s,text:a}of[
+{kind:null,text:`all ${C(e.length)}`},...r])t.tools.append(rh(t,s,a))}if(n){let r=`and ${L(n,"race")} more in trace.races`;t.tools.append(h("span",{class:"cl-hi\
+nt"},r))}}function rh(t,e,n){let o=()=>{t.kind=e,Da(t),Ua(t)},s={type:"button",class:"cl-button","aria-pressed":String(e===t.kind),onclick:o};return h("button",
+{...s,"data-kind":e??""},n)}function Da({tools:t,kind:e}){for(let n of _(t,"button",HTMLButtonElement))n.setAttribute("aria-pressed",String(n.dataset.kind===(e??
+"")))}function Ua(t){let e=t.shown[t.at];t.shown=t.model.races.filter(n=>t.kind===null||n.kind===t.kind),t.at=Math.max(0,t.shown.indexOf(e)),Wa(t)}function Wa(t){
+t.items=t.shown.map((e,n)=>sh(t,e,n)),t.list.replaceChildren(...t.items),uo(t,t.at)}function sh(t,e,n){let o=t.model.races.indexOf(e)+1;return h("li",{role:"opt\
+ion",id:`${t.id}-${n}`,"aria-selected":"false",onclick:()=>Ga(t,n)},h("b",{},`${C(o)}. ${e.title}`),` of ${e.tensor}, ${e.times}`,...e.places.map(r=>h("small",{},
+r)))}function uo(t,e){t.items[t.at]?.setAttribute("aria-selected","false"),t.at=e;let n=t.shown[e],o=t.items[e];o.setAttribute("aria-selected","true"),t.list.setAttribute(
+"aria-activedescendant",o.id),ah(t.list,o);let r=t.cards.get(n)??Fa(n.card);t.cards.set(n,r),t.card.replaceChildren(r)}function ah(t,e){let n=e.offsetTop-t.offsetTop;
+n<t.scrollTop?t.scrollTop=n:n+e.offsetHeight>t.scrollTop+t.clientHeight&&(t.scrollTop=n+e.offsetHeight-t.clientHeight)}function Ga(t,e){uo(t,e),t.onChoose?.(t.shown[e])}
+function ch(t,e){t.shown.some(o=>o.row===e)||(t.kind=null,Da(t),Ua(t));let n=t.shown.findIndex(o=>o.row===e);n>=0&&uo(t,n)}function ih(t){t.list.addEventListener(
+"keydown",e=>{if(e.ctrlKey||e.metaKey||e.altKey)return;let n=t.shown.length-1,o={ArrowDown:t.at+1,ArrowUp:t.at-1,Home:0,End:n,PageDown:t.at+Ba,PageUp:t.at-Ba};e.
+key in o&&(e.preventDefault(),e.stopPropagation(),Ga(t,Math.min(Math.max(o[e.key],0),n)))})}async function Ye(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("gzip"));return new Uint8Array(await new Response(e).arrayBuffer())}async function ho(t){
+return JSON.parse(new TextDecoder().decode(await Ye(t)))}var Ka=Symbol.for("cudalens.libraries");function lh(){let t=globalThis;return t[Ka]??=new Map,t[Ka]}async function po(t,e,n,o=""){
+let r=lh(),s=`${t}@${e}`,a=`${s} from ${o}`,c=()=>r.get(s)??r.get(a);for(let l=c();l;l=c()){let f=await l.catch(()=>null);if(f)return f.default}let i=n(t).then(
+Ye).then(fh);return r.set(a,i),i.then(()=>r.set(s,i)).catch(()=>{}).then(()=>r.delete(a)),(await i).default}var Xa=["$","moduleName"];async function fh(t){let e=URL.
+createObjectURL(new Blob([t],{type:"text/javascript"})),n=Xa.map(o=>Object.getOwnPropertyDescriptor(globalThis,o));try{let o=await import(e);return"default"in o?
+o:{default:Reflect.get(globalThis,"moduleName")}}finally{URL.revokeObjectURL(e),Xa.forEach((o,r)=>{let s=n[r];s?Object.defineProperty(globalThis,o,s):Reflect.deleteProperty(
+globalThis,o)})}}function ja(t,e,n){let o=Math.random().toString(36).slice(2),r=new Set,s="",a=n.map(({key:f})=>h("div",{id:`cl-${o}-${f}`,class:"cl-tab-panel",role:"tabpanel",hidden:!0})),
 c=n.map(({key:f,title:u})=>h("button",{type:"button",class:"cl-tab",role:"tab","data-key":f,"aria-controls":`cl-${o}-${f}`,"data-lm-suppress-shortcuts":"true",onclick:()=>i(
 f)},u)),i=f=>{s=f,n.forEach((u,d)=>{let p=u.key===f;c[d].setAttribute("aria-selected",String(p)),c[d].tabIndex=p?0:-1,a[d].hidden=!p,p&&r.has(f)&&u.onShow?.(),!(!p||
 r.has(f))&&(r.add(f),u.fill(a[d]))})},l=h("div",{class:"cl-tabs",role:"tablist","aria-label":e},...c);return l.addEventListener("keydown",f=>{let u={ArrowRight:1,
 ArrowLeft:-1}[f.key];if(u===void 0)return;let d=(c.findIndex(p=>p.dataset.key===s)+u+n.length)%n.length;i(n[d].key),c[d].focus(),f.preventDefault(),f.stopPropagation()}),
-t.replaceChildren(l,...a),n.length&&i(n[0].key),{show:i,current:()=>s}}var rh=2,sh=18,ah=18;function Ga(t){let e=_(t,"tr[data-depth]",HTMLTableRowElement),n=e.map(c=>Number(c.dataset.depth)),o=n.map((c,i)=>i+1<n.length&&n[i+1]>c),r=n.
-map(c=>c<rh);e.forEach((c,i)=>{let l=c.cells[0].querySelector(".cl-place");l&&(l.textContent=l.textContent?.replace(/^[\u203a ]+/,"")??""),c.cells[0].style.paddingInlineStart=
-`${sh*n[i]+(o[i]?0:ah)+10}px`});let s=e.map((c,i)=>{if(!o[i])return null;let l=()=>{r[i]=!r[i],a()},f=c.cells[0].textContent,u=h("button",{type:"button",class:"\
+t.replaceChildren(l,...a),n.length&&i(n[0].key),{show:i,current:()=>s}}var uh=2,dh=18,hh=18;function Va(t){let e=_(t,"tr[data-depth]",HTMLTableRowElement),n=e.map(c=>Number(c.dataset.depth)),o=n.map((c,i)=>i+1<n.length&&n[i+1]>c),r=n.
+map(c=>c<uh);e.forEach((c,i)=>{let l=c.cells[0].querySelector(".cl-place");l&&(l.textContent=l.textContent?.replace(/^[\u203a ]+/,"")??""),c.cells[0].style.paddingInlineStart=
+`${dh*n[i]+(o[i]?0:hh)+10}px`});let s=e.map((c,i)=>{if(!o[i])return null;let l=()=>{r[i]=!r[i],a()},f=c.cells[0].textContent,u=h("button",{type:"button",class:"\
 cl-fold","aria-label":`Modules in ${f}`});return u.addEventListener("click",d=>{d.stopPropagation(),l()}),c.cells[0].prepend(u),u}),a=()=>{let c=1/0;e.forEach((i,l)=>{
 n[l]<=c&&(c=1/0),i.hidden=n[l]>c,s[l]?.setAttribute("aria-expanded",String(r[l])),s[l]&&(s[l].textContent=r[l]?"\u25BE":"\u25B8"),!i.hidden&&o[l]&&!r[l]&&(c=n[l])})};
-a()}var Ze=0,re=1,po=2,ja=3,Xa=4,Je=5,Qe=6,qa=7,F=8,Ka="ProfilerStep*",ch=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function Va(t){let e=Float64Array.
+a()}var Ze=0,oe=1,mo=2,Ya=3,Za=4,Je=5,Qe=6,Ja=7,F=8,qa="ProfilerStep*",ph=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function Qa(t){let e=Float64Array.
 from(t.self),n=new Int32Array(t.n);for(let r=0;r<t.n;r++)n[r]=t.flags[r]&R.folded?n[t.parent[r]]:r,n[r]!==r&&(e[n[r]]+=t.self[r]);let o=t.header.step_names;return{
-self:e,key:ih(t,o),steps:o}}function ih({n:t,flags:e,lane:n,name:o,header:r},s){let a=Uint32Array.from(r.names.keys());for(let f of s)a[f]=s[0];let c=Uint8Array.
-from(r.lanes,({kind:f})=>+(f==="device")),i=R.folded|R.instant,l=new Int32Array(t);for(let f=0;f<t;f++)l[f]=e[f]&i?-1:a[o[f]]*2+c[n[f]];return l}function*Ya(t,e,n){
-let o=lh(2*t.header.names.length);for(let[a,c]of dt(0,t.n))uh(t,e,n,o,a,c),yield;let r=fh(o);for(let[a,c]of dt(0,t.n))dh(t,e,n,r,o,a,c),yield;let s=[...r.keys()].
-filter(a=>o[a*F+re]);return s.sort((a,c)=>o[a*F+Ze]-o[c*F+Ze]),ph(s.map(a=>hh(t,e,o,a)))}function lh(t){let e=new Float64Array(t*F);for(let n=0;n<e.length;n+=F)
-e[n+Je]=1/0,e[n+Qe]=-1/0;return e}function fh(t){return Float64Array.from({length:t.length/F},(e,n)=>t[n*F+po]/t[n*F+re])}function uh({flags:t,dur:e},{self:n,key:o},r,s,a,c){
-for(let i=a;i<c;i++){if(r!==null&&!r[i]||o[i]<0)continue;let l=o[i]*F,f=e[i],u=n[i];s[l+re]===0&&(s[l+Ze]=i),s[l+re]+=1,s[l+po]+=f,s[l+ja]+=u,t[i]&R.waiting||(s[l+
-Xa]+=u),f<s[l+Je]&&(s[l+Je]=f),f>s[l+Qe]&&(s[l+Qe]=f)}}function dh({dur:t},{key:e},n,o,r,s,a){for(let c=s;c<a;c++){if(n!==null&&!n[c]||e[c]<0)continue;let i=t[c]-
-o[e[c]];r[e[c]*F+qa]+=i*i}}function hh(t,e,n,o){let r=o>>1,s=e.steps.includes(r),a=n.subarray(o*F,(o+1)*F),[c,i]=[a[re],a[po]];return{ids:s?e.steps:[r],name:s?Ka:
-t.header.names[r],short:s?Ka:X(t.header,r),side:o&1,cat:t.header.cats[t.cat[a[Ze]]],count:c,total:i,self:a[ja],cost:a[Xa],min:a[Je],max:a[Qe],mean:i/c,std:c>1?Math.
-sqrt(a[qa]/(c-1)):null}}function ph(t){let e=o=>ch.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.map(({cost:o,...r})=>({...r,share:n[r.side]>
-0?100*e({...r,cost:o})/n[r.side]:0}))}var mh={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
-set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function gh({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${k(e)}</span>`:"";return`${k(
-t)}${n}`}function wh({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${P(t)} ${n}`}function yh({name:t,
-short:e}){return`<span class="name" title="${le(t)}">${le(e)}</span>`}function Za({cat:t}){return mh[t]??t}function Dt(t,e,n,o){let r=e==="name"||e==="cat";return{
-title:t,data:e,...r?{}:{className:"number"},render:(s,a,c)=>a==="display"?o(c):n(c),searchable:r,orderSequence:["desc","asc"]}}function tn(t,e){return Dt(t,e,n=>n[e],
-n=>k(n[e]))}var mo=[Dt("Name","name",t=>`${t.short} ${t.name}`,yh),Dt("Kind","cat",Za,t=>`<span class="kind">${le(Za(t))}</span>`),Dt("Count","count",t=>t.count,
-t=>C(t.count)),tn("Total","total"),tn("Self","self"),Dt("Mean \xB1 sd","mean",t=>t.mean,gh),tn("Min","min"),tn("Max","max"),Dt("Share of self","share",t=>t.share,
-wh)];function xt(t){return mo.findIndex(e=>e.data===t)}var Ja=xt("share"),en=[{width:1e3,columns:[xt("min"),xt("max")]},{width:760,columns:[xt("cat"),xt("total")]},
-{width:600,columns:[xt("mean"),xt("count")]}];var Qa=`
+self:e,key:mh(t,o),steps:o}}function mh({n:t,flags:e,lane:n,name:o,header:r},s){let a=Uint32Array.from(r.names.keys());for(let f of s)a[f]=s[0];let c=Uint8Array.
+from(r.lanes,({kind:f})=>+(f==="device")),i=R.folded|R.instant,l=new Int32Array(t);for(let f=0;f<t;f++)l[f]=e[f]&i?-1:a[o[f]]*2+c[n[f]];return l}function*tc(t,e,n){
+let o=gh(2*t.header.names.length);for(let[a,c]of dt(0,t.n))bh(t,e,n,o,a,c),yield;let r=wh(o);for(let[a,c]of dt(0,t.n))yh(t,e,n,r,o,a,c),yield;let s=[...r.keys()].
+filter(a=>o[a*F+oe]);return s.sort((a,c)=>o[a*F+Ze]-o[c*F+Ze]),kh(s.map(a=>xh(t,e,o,a)))}function gh(t){let e=new Float64Array(t*F);for(let n=0;n<e.length;n+=F)
+e[n+Je]=1/0,e[n+Qe]=-1/0;return e}function wh(t){return Float64Array.from({length:t.length/F},(e,n)=>t[n*F+mo]/t[n*F+oe])}function bh({flags:t,dur:e},{self:n,key:o},r,s,a,c){
+for(let i=a;i<c;i++){if(r!==null&&!r[i]||o[i]<0)continue;let l=o[i]*F,f=e[i],u=n[i];s[l+oe]===0&&(s[l+Ze]=i),s[l+oe]+=1,s[l+mo]+=f,s[l+Ya]+=u,t[i]&R.waiting||(s[l+
+Za]+=u),f<s[l+Je]&&(s[l+Je]=f),f>s[l+Qe]&&(s[l+Qe]=f)}}function yh({dur:t},{key:e},n,o,r,s,a){for(let c=s;c<a;c++){if(n!==null&&!n[c]||e[c]<0)continue;let i=t[c]-
+o[e[c]];r[e[c]*F+Ja]+=i*i}}function xh(t,e,n,o){let r=o>>1,s=e.steps.includes(r),a=n.subarray(o*F,(o+1)*F),[c,i]=[a[oe],a[mo]];return{ids:s?e.steps:[r],name:s?qa:
+t.header.names[r],short:s?qa:j(t.header,r),side:o&1,cat:t.header.cats[t.cat[a[Ze]]],count:c,total:i,self:a[Ya],cost:a[Za],min:a[Je],max:a[Qe],mean:i/c,std:c>1?Math.
+sqrt(a[Ja]/(c-1)):null}}function kh(t){let e=o=>ph.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.map(({cost:o,...r})=>({...r,share:n[r.side]>
+0?100*e({...r,cost:o})/n[r.side]:0}))}var vh={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
+set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function Mh({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${v(e)}</span>`:"";return`${v(
+t)}${n}`}function Ah({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${P(t)} ${n}`}function Th({name:t,
+short:e}){return`<span class="name" title="${ie(t)}">${ie(e)}</span>`}function ec({cat:t}){return vh[t]??t}function zt(t,e,n,o){let r=e==="name"||e==="cat";return{
+title:t,data:e,...r?{}:{className:"number"},render:(s,a,c)=>a==="display"?o(c):n(c),searchable:r,orderSequence:["desc","asc"]}}function tn(t,e){return zt(t,e,n=>n[e],
+n=>v(n[e]))}var go=[zt("Name","name",t=>`${t.short} ${t.name}`,Th),zt("Kind","cat",ec,t=>`<span class="kind">${ie(ec(t))}</span>`),zt("Count","count",t=>t.count,
+t=>C(t.count)),tn("Total","total"),tn("Self","self"),zt("Mean \xB1 sd","mean",t=>t.mean,Mh),tn("Min","min"),tn("Max","max"),zt("Share of self","share",t=>t.share,
+Ah)];function xt(t){return go.findIndex(e=>e.data===t)}var nc=xt("share"),en=[{width:1e3,columns:[xt("min"),xt("max")]},{width:760,columns:[xt("cat"),xt("total")]},
+{width:600,columns:[xt("mean"),xt("count")]}];var oc=`
 :host { display: block; container-type: inline-size; --dt-html-background: transparent; --dt-row-selected: var(--cl-selected-rgb); font: inherit; color: inherit\
 ; }
 :host([hidden]) { display: none; }
@@ -954,152 +960,152 @@ button.columns { display: none; border: 1px solid var(--cl-line); border-radius:
 button.columns[aria-pressed="true"] { background: var(--cl-chosen); }
 :host(:is([data-view="narrow"], [data-view="whole"])) button.columns { display: inline-block; }
 @media print { div.dt-layout-row:not(.dt-layout-table) { display: none !important; } }
-`;var bh=[["All",null],["GPU",1],["CPU",0]];function nc(t,e,{DataTable:n,styleSheet:o,theme:r,onNames:s}){let a=t.shadowRoot??t.attachShadow({mode:"open"}),c=h("t\
-able",{class:"display compact","aria-label":"Costs by name"});a.replaceChildren(h("style",{},o),h("style",{},Qa),c),n.ext.errMode="throw";let i=Va(e),l=new Set(
-e.header.lanes.map(({kind:m})=>m)).size>1,f={rows:[],side:null,chosen:new Set,current:null,width:0,stage:"shown",isWhole:!1},u=new n(c,{...vh(),layout:{topStart:l?
-[()=>kh(f,()=>tc(u,f,"summed")),"info"]:"info",topEnd:"search",bottomStart:"pageLength",bottomEnd:"paging"},rowCallback:(m,w)=>ec(m,w,f)});xh(a),Ah(u,f,c,s);let d=Eh(
-f,()=>go(u,f,t));a.append(d);let p=new ResizeObserver(()=>go(u,f,t));p.observe(t),go(u,f,t);let g=m=>{t.classList.toggle("dark",m==="dark")};return g(r),{*sum(m){
-f.rows=yield*Ya(e,i,m),f.stage="summed"},load:()=>oc(u,f),update:()=>tc(u,f,f.stage),choose(m,w=null){f.chosen=m??new Set,f.current=w,Mh(u,f),u.rows({page:"curr\
-ent"}).every(function(){ec(this.node(),this.data(),f)})},setTheme:g,rows:()=>f.rows,destroy(){p.disconnect(),u.destroy(),a.replaceChildren()}}}function xh(t){for(let e of t.
-querySelectorAll("nav"))e.removeAttribute("aria-label"),e.setAttribute("role","none")}function vh(){return{columns:mo,data:[],order:[[Ja,"desc"]],pageLength:10,
+`;var Sh=[["All",null],["GPU",1],["CPU",0]];function ac(t,e,{DataTable:n,styleSheet:o,theme:r,onNames:s}){let a=t.shadowRoot??t.attachShadow({mode:"open"}),c=h("t\
+able",{class:"display compact","aria-label":"Costs by name"});a.replaceChildren(h("style",{},o),h("style",{},oc),c),n.ext.errMode="throw";let i=Qa(e),l=new Set(
+e.header.lanes.map(({kind:m})=>m)).size>1,f={rows:[],side:null,chosen:new Set,current:null,width:0,stage:"shown",isWhole:!1},u=new n(c,{...Oh(),layout:{topStart:l?
+[()=>$h(f,()=>rc(u,f,"summed")),"info"]:"info",topEnd:"search",bottomStart:"pageLength",bottomEnd:"paging"},rowCallback:(m,w)=>sc(m,w,f)});Eh(a),_h(u,f,c,s);let d=Ih(
+f,()=>wo(u,f,t));a.append(d);let p=new ResizeObserver(()=>wo(u,f,t));p.observe(t),wo(u,f,t);let g=m=>{t.classList.toggle("dark",m==="dark")};return g(r),{*sum(m){
+f.rows=yield*tc(e,i,m),f.stage="summed"},load:()=>cc(u,f),update:()=>rc(u,f,f.stage),choose(m,w=null){f.chosen=m??new Set,f.current=w,Ch(u,f),u.rows({page:"curr\
+ent"}).every(function(){sc(this.node(),this.data(),f)})},setTheme:g,rows:()=>f.rows,destroy(){p.disconnect(),u.destroy(),a.replaceChildren()}}}function Eh(t){for(let e of t.
+querySelectorAll("nav"))e.removeAttribute("aria-label"),e.setAttribute("role","none")}function Oh(){return{columns:go,data:[],order:[[nc,"desc"]],pageLength:10,
 lengthMenu:[10,25,50,100,{label:"all",value:-1}],language:{search:"",searchPlaceholder:"Filter names",info:"_START_\u2013_END_ of _TOTAL_ names",infoEmpty:"no n\
 ames",infoFiltered:"(of _MAX_)",lengthMenu:"_MENU_ a page",emptyTable:"Nothing is selected here",zeroRecords:"No name matches the filter"},autoWidth:!1,deferRender:!0}}
-function oc(t,e){e.stage==="summed"&&(t.clear().rows.add(e.rows.filter(n=>e.side===null||n.side===e.side)),e.stage="loaded")}function tc(t,e,n){e.stage=n,oc(t,e),
-e.stage==="loaded"&&t.draw(),e.stage="shown"}function kh(t,e){let n=h("div",{class:"sides",role:"group","aria-label":"Where the time went"});for(let[o,r]of bh){
+function cc(t,e){e.stage==="summed"&&(t.clear().rows.add(e.rows.filter(n=>e.side===null||n.side===e.side)),e.stage="loaded")}function rc(t,e,n){e.stage=n,cc(t,e),
+e.stage==="loaded"&&t.draw(),e.stage="shown"}function $h(t,e){let n=h("div",{class:"sides",role:"group","aria-label":"Where the time went"});for(let[o,r]of Sh){
 let s=()=>{t.side=r;for(let a of n.children)a.setAttribute("aria-pressed",String(a.textContent===o));e()};n.append(h("button",{type:"button","aria-pressed":String(
-r===null),onclick:s},o))}return n}function Mh(t,{current:e}){if(e===null)return;let o=t.rows({search:"applied"}).data().toArray().findIndex(({ids:a})=>a.includes(
-e)),{length:r,page:s}=t.page.info();o<0||r<=0||Math.floor(o/r)===s||t.page(Math.floor(o/r)).draw("page")}function ec(t,e,{chosen:n,current:o}){let r=e.ids.some(
-s=>n.has(s));t.classList.toggle("current",o!==null&&e.ids.includes(o)),t.classList.toggle("chosen",r),t.setAttribute("aria-selected",String(r)),t.tabIndex=0}function Ah(t,e,n,o){
-let r=s=>{let a=s.composedPath().find(Th),c=a&&t.row(a).data();if(!c)return;let i=Sh(e.chosen,c.ids,s.ctrlKey||s.metaKey||s.shiftKey);o(i.size?i:null)};n.addEventListener(
+r===null),onclick:s},o))}return n}function Ch(t,{current:e}){if(e===null)return;let o=t.rows({search:"applied"}).data().toArray().findIndex(({ids:a})=>a.includes(
+e)),{length:r,page:s}=t.page.info();o<0||r<=0||Math.floor(o/r)===s||t.page(Math.floor(o/r)).draw("page")}function sc(t,e,{chosen:n,current:o}){let r=e.ids.some(
+s=>n.has(s));t.classList.toggle("current",o!==null&&e.ids.includes(o)),t.classList.toggle("chosen",r),t.setAttribute("aria-selected",String(r)),t.tabIndex=0}function _h(t,e,n,o){
+let r=s=>{let a=s.composedPath().find(Lh),c=a&&t.row(a).data();if(!c)return;let i=Rh(e.chosen,c.ids,s.ctrlKey||s.metaKey||s.shiftKey);o(i.size?i:null)};n.addEventListener(
 "click",r),n.addEventListener("keydown",s=>{let[a]=s.composedPath();s.key!=="Enter"&&s.key!==" "||!(a instanceof HTMLTableRowElement)||(s.preventDefault(),r(s))})}
-function Th(t){return t instanceof HTMLTableRowElement&&t.parentElement?.tagName==="TBODY"}function Sh(t,e,n){let o=e.every(a=>t.has(a)),r=o&&t.size===e.length,
-s=new Set(n?t:[]);for(let a of e)n&&o?s.delete(a):(n||!r)&&s.add(a);return s}function go(t,e,n){let o=e.isWhole?1/0:n.clientWidth;if(o===0||o===e.width)return;e.
+function Lh(t){return t instanceof HTMLTableRowElement&&t.parentElement?.tagName==="TBODY"}function Rh(t,e,n){let o=e.every(a=>t.has(a)),r=o&&t.size===e.length,
+s=new Set(n?t:[]);for(let a of e)n&&o?s.delete(a):(n||!r)&&s.add(a);return s}function wo(t,e,n){let o=e.isWhole?1/0:n.clientWidth;if(o===0||o===e.width)return;e.
 width=o;let r=n.clientWidth<en[0].width;n.setAttribute("data-view",r?e.isWhole?"whole":"narrow":"wide"),n.toggleAttribute("data-slim",o<en[2].width);for(let{width:s,
-columns:a}of en)t.columns(a).visible(o>=s)}function Eh(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",onclick:()=>{t.isWhole=!t.isWhole,
-o.setAttribute("aria-pressed",String(t.isWhole)),e()}},"All columns");return o}var Oh=1500;function et(t,e,n,o=""){let r=async c=>{if(c.stopPropagation(),n!==null)try{await navigator.clipboard.writeText(n),a.textContent="Copied",setTimeout(
-()=>{a.textContent=t},Oh)}catch{a.replaceWith(h("code",{class:"cl-copy-text",tabindex:0},n))}},a=h("button",{...{class:"cl-button cl-copy",type:"button",title:n===
-null?o:e},disabled:n===null,"data-text":n},t);return a.addEventListener("click",r),a}function rc(t){let e=a=>(t.querySelector(`.cl-find-${a}`)?.textContent??"").
+columns:a}of en)t.columns(a).visible(o>=s)}function Ih(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",onclick:()=>{t.isWhole=!t.isWhole,
+o.setAttribute("aria-pressed",String(t.isWhole)),e()}},"All columns");return o}var Nh=1500;function et(t,e,n,o=""){let r=async c=>{if(c.stopPropagation(),n!==null)try{await navigator.clipboard.writeText(n),a.textContent="Copied",setTimeout(
+()=>{a.textContent=t},Nh)}catch{a.replaceWith(h("code",{class:"cl-copy-text",tabindex:0},n))}},a=h("button",{...{class:"cl-button cl-copy",type:"button",title:n===
+null?o:e},disabled:n===null,"data-text":n},t);return a.addEventListener("click",r),a}function ic(t){let e=a=>(t.querySelector(`.cl-find-${a}`)?.textContent??"").
 replace(/\s+/g," ").trim(),n=t.querySelector(".cl-find-what"),o=[...n?.querySelectorAll("p")??[]].map(({textContent:a})=>a?.trim()??""),r=n?.textContent?.replace(
 /\s+/g," ").trim()??"";return[`**${o.reduce((a,c)=>a.replace(c.replace(/\s+/g," "),"").trim(),r)}**: ${e("cost")}`,...o,`Try: ${e("try")}`].join(`
 
-`)}var $h="Waiting for the kernel.",sc=["Finding","Fix","Alone","Result"];function ac(t,e,n){let r=ic("Try it","Run the cell with and without the fix of this findi\
-ng; nothing of the notebook is changed",e,()=>Ch(t),n);t.lastElementChild?.append(" ",r)}function cc(t,e){let n="Try the fix of each finding, and keep what help\
-s; nothing of the notebook is changed",o=h("div",{class:"cl-tried cl-tried-all"}),r=ic("Try all",n,null,()=>o,e);t.after(h("p",{class:"cl-try-all"},r),o)}function ic(t,e,n,o,r){
+`)}var Ph="Waiting for the kernel.",lc=["Finding","Fix","Alone","Result"];function fc(t,e,n){let r=dc("Try it","Run the cell with and without the fix of this findi\
+ng; nothing of the notebook is changed",e,()=>Hh(t),n);t.lastElementChild?.append(" ",r)}function uc(t,e){let n="Try the fix of each finding, and keep what help\
+s; nothing of the notebook is changed",o=h("div",{class:"cl-tried cl-tried-all"}),r=dc("Try all",n,null,()=>o,e);t.after(h("p",{class:"cl-try-all"},r),o)}function dc(t,e,n,o,r){
 let s=h("button",{class:"cl-button cl-copy cl-try",type:"button",title:e},t),a=async c=>{let i=o();s.disabled=!0;let l=h("p",{class:"cl-try-progress",role:"stat\
-us"},$h);i.replaceChildren(l);try{let f=await r({finding:n,consent:c},u=>{l.textContent=u});i.replaceChildren(...f.effects?_h(f.effects,i,a):Lh(f)),f.effects||(s.
+us"},Ph);i.replaceChildren(l);try{let f=await r({finding:n,consent:c},u=>{l.textContent=u});i.replaceChildren(...f.effects?Fh(f.effects,i,a):Bh(f)),f.effects||(s.
 textContent=`${t==="Try all"?t:"Try"} again`)}catch(f){let u=f instanceof Error?f.message:String(f);i.replaceChildren(h("p",{class:"cl-try-error",role:"alert"},
 `Not tried: ${u}`))}finally{s.disabled=!1}};return s.addEventListener("click",c=>{c.stopPropagation(),a(!1)}),s.addEventListener("keydown",c=>c.stopPropagation()),
-s}function Ch(t){let e=t.nextElementSibling;if(e?.classList.contains("cl-tried")&&e.firstElementChild)return e.firstElementChild;let n=h("td",{colspan:String(t.
-children.length),"data-label":"","data-wide":""});return t.after(h("tr",{class:"cl-tried"},n)),n}function _h(t,e,n){let o=()=>e.replaceChildren(),r=[h("button",
+s}function Hh(t){let e=t.nextElementSibling;if(e?.classList.contains("cl-tried")&&e.firstElementChild)return e.firstElementChild;let n=h("td",{colspan:String(t.
+children.length),"data-label":"","data-wide":""});return t.after(h("tr",{class:"cl-tried"},n)),n}function Fh(t,e,n){let o=()=>e.replaceChildren(),r=[h("button",
 {class:"cl-button cl-try-consent",type:"button",onclick:()=>{n(!0)}},"Run the cell")," ",h("button",{class:"cl-button",type:"button",onclick:o},"Cancel")];return[
-h("p",{role:"status"},"A try runs the cell many times. It has effects that are not undone:"),lc(t),h("p",{},...r)]}function Lh({headline:t,title:e,rows:n,notes:o,
-diff:r,code:s}){let a=[h("p",{role:"status"},h("strong",{},t))];return e&&a.push(h("p",{},`Fix: ${e}`)),o.length&&a.push(lc(o)),n?.length&&a.push(Rh(n)),r&&a.push(
+h("p",{role:"status"},"A try runs the cell many times. It has effects that are not undone:"),hc(t),h("p",{},...r)]}function Bh({headline:t,title:e,rows:n,notes:o,
+diff:r,code:s}){let a=[h("p",{role:"status"},h("strong",{},t))];return e&&a.push(h("p",{},`Fix: ${e}`)),o.length&&a.push(hc(o)),n?.length&&a.push(zh(n)),r&&a.push(
 h("pre",{class:"cl-diff",tabindex:"0"},...r.split(`
-`).map(Nh))),s&&a.push(et("Copy the fixed cell","Copy the text of the cell with the fix",s)),a}function lc(t){return h("ul",{},...t.map(e=>h("li",{},e)))}function Rh(t){
-let e=h("tr",{},...sc.map(o=>h("th",{scope:"col"},o))),n=t.map(o=>h("tr",{},...o.map((r,s)=>Ih(r,sc[s]))));return h("table",{class:"cl-try-results"},h("thead",{},
-e),h("tbody",{},...n))}function Ih(t,e){return h("td",{"data-label":t?e:""},e==="Finding"?h("code",{},t):t)}function Nh(t){let o=t.startsWith("+++")||t.startsWith(
+`).map(Uh))),s&&a.push(et("Copy the fixed cell","Copy the text of the cell with the fix",s)),a}function hc(t){return h("ul",{},...t.map(e=>h("li",{},e)))}function zh(t){
+let e=h("tr",{},...lc.map(o=>h("th",{scope:"col"},o))),n=t.map(o=>h("tr",{},...o.map((r,s)=>Dh(r,lc[s]))));return h("table",{class:"cl-try-results"},h("thead",{},
+e),h("tbody",{},...n))}function Dh(t,e){return h("td",{"data-label":t?e:""},e==="Finding"?h("code",{},t):t)}function Uh(t){let o=t.startsWith("+++")||t.startsWith(
 "---")?null:{"+":"cl-added","-":"cl-removed"}[t[0]]??null;return h("span",{class:o},`${t}
-`)}function wo(t,e){return h("h3",{"aria-level":2,class:e?null:"cl-unseen"},t)}async function fc({source:t,parts:e,panels:n,isClosed:o}){let r=await uo(await t.races());
-if(o())return;let s=h("div",{class:"cudalens-races"}),{hasProfile:a,hasGraphs:c}=t.facts;e.races.append(wo("Races",a||c),s),e.races.hidden=!1,n.races=Pa(s,r,{onChoose:i=>n.
-timeline?.showRace(i.row)})}async function uc({source:t,parts:e,panels:n,isClosed:o}){let r=await uo(await t.graphs());if(o())return;let s=h("div",{class:"cudal\
-ens-graphs"}),{hasProfile:a,hasRaces:c}=t.facts;e.graphs.append(wo("CUDA graphs",a||c),s),e.graphs.hidden=!1,n.graphs=Is(s,r)}async function yo(t){let{source:e,
+`)}function bo(t,e){return h("h3",{"aria-level":2,class:e?null:"cl-unseen"},t)}async function pc({source:t,parts:e,panels:n,isClosed:o}){let r=await ho(await t.races());
+if(o())return;let s=h("div",{class:"cudalens-races"}),{hasProfile:a,hasGraphs:c}=t.facts;e.races.append(bo("Races",a||c),s),e.races.hidden=!1,n.races=za(s,r,{onChoose:i=>n.
+timeline?.showRace(i.row)})}async function mc({source:t,parts:e,panels:n,isClosed:o}){let r=await ho(await t.graphs());if(o())return;let s=h("div",{class:"cudal\
+ens-graphs"}),{hasProfile:a,hasRaces:c}=t.facts;e.graphs.append(bo("CUDA graphs",a||c),s),e.graphs.hidden=!1,n.graphs=Fs(s,r)}async function yo(t){let{source:e,
 parts:n}=t,{memoryMap:o,memoryFirst:r}=e.facts,s=await e.memory();if(t.isClosed())return;let a=h("div",{class:"mm-host"}),c=h("div",{class:"cudalens-memory"},...o?
-[G(o)]:[]);n.memoryMap.append(wo("Memory",!r),a,c),n.memoryMap.hidden=!1,t.panels.memoryMap=await _a(a,s,{theme:t.theme})}function dc({source:t,parts:e,store:n},o){
-if(!t.facts.findings)return;e.findings.append(G(t.facts.findings));let{tryFindings:r}=t;_(e.findings,"tbody tr",HTMLElement).forEach((a,c)=>{let i=rc(a);a.lastElementChild?.
-append(" ",et("Copy","Copy this finding as Markdown",i)),r&&ac(a,c+1,r)});let s=e.findings.querySelector("table");r&&s&&cc(s,r),bo(e.findings,"tbody tr[data-eve\
-nt]",a=>{let c=o.eventOf(Number(a.dataset.event));return c>=0&&n.set({event:c,range:null,names:null},"findings"),c>=0}),e.findings.hidden=!1}function hc({source:t,
-parts:e,panels:n}){t.facts.syncs&&(e.syncs.append(G(t.facts.syncs)),bo(e.syncs,"tbody tr",(o,r)=>(n.timeline?.showSync(r),!0)),e.syncs.hidden=!1)}function bo(t,e,n){
+[G(o)]:[]);n.memoryMap.append(bo("Memory",!r),a,c),n.memoryMap.hidden=!1,t.panels.memoryMap=await Na(a,s,{theme:t.theme})}function gc({source:t,parts:e,store:n},o){
+if(!t.facts.findings)return;e.findings.append(G(t.facts.findings));let{tryFindings:r}=t;_(e.findings,"tbody tr",HTMLElement).forEach((a,c)=>{let i=ic(a);a.lastElementChild?.
+append(" ",et("Copy","Copy this finding as Markdown",i)),r&&fc(a,c+1,r)});let s=e.findings.querySelector("table");r&&s&&uc(s,r),xo(e.findings,"tbody tr[data-eve\
+nt]",a=>{let c=o.eventOf(Number(a.dataset.event));return c>=0&&n.set({event:c,range:null,names:null},"findings"),c>=0}),e.findings.hidden=!1}function wc({source:t,
+parts:e,panels:n}){t.facts.syncs&&(e.syncs.append(G(t.facts.syncs)),xo(e.syncs,"tbody tr",(o,r)=>(n.timeline?.showSync(r),!0)),e.syncs.hidden=!1)}function xo(t,e,n){
 let o=_(t,e,HTMLElement);o.forEach((r,s)=>{let a=()=>{if(n(r,s))for(let c of o)c.toggleAttribute("data-chosen",c===r)};r.tabIndex=0,r.addEventListener("click",a),
-r.addEventListener("keydown",c=>{c.key==="Enter"&&a()})})}function pc(t,e){let{parts:n,panels:o,source:r,store:s}=t;return Wa(n.table,"Costs",[{key:"table",title:"\
-Operators and kernels",fill:a=>a.append(n.tableHost)},{key:"flame",title:"Flame graph",fill(a){o.flame=Ls(a,e,{theme:t.theme,baseline:r.facts.baseline,onEvent:c=>s.
-set({event:c,range:null,names:null},"flame")}),q(o.flame.update(s.get()))},onShow:()=>o.flame?.shown()},...Ph.flatMap(([a,c])=>{let i=r.facts[a];return i?[{key:a,
-title:c,fill:l=>Hh(t,e,l,a,i)}]:[]})])}var Ph=[["lines","Lines"],["modules","Modules"],["steps","Steps"]];function Hh({store:t},e,n,o,r){let s=h("div",{class:`c\
-udalens-${o}`},G(r));for(let a of s.querySelectorAll("details:first-child"))a.setAttribute("open","");Ga(s),n.append(s),bo(s,"tbody tr[data-event]",a=>{let c=e.
-eventOf(Number(a.dataset.event));return c>=0&&t.set({event:c,range:null,names:null},o),c>=0})}async function mc(t,e){let{asset:n,versions:o,sender:r}=t.source,[
-s,a]=await Promise.all([ho("datatables.js",o.datatables,n,r),n("datatables.css").then(Ye)]);t.isClosed()||(t.panels.table=nc(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().
-decode(a),theme:t.theme,onNames:c=>t.store.set({names:c},"table")}))}function gc({source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",
-{class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU readings",h("span",{},t.facts.metrics??""));e.metrics.replaceChildren(a,s),e.metrics.hidden=!1;let c=yc(
-r,r.metrics);n.metrics=hs(s,r.metrics,r.header.metrics.gauges,{theme:o,view:c})}async function wc(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,
-a=Fh(e),c=h("h3",{"aria-level":2},"Memory");if(o.memoryMap||!a.length){n.memory.hidden=!0;return}let i=h("div",{class:"cl-plot-host"},h("p",{class:"cl-hint"},"L\
-oading the memory curve\u2026"));n.memory.replaceChildren(c,i),await No(i,t.cleanups);let l=await ho("plotly.js",r.versions.plotly,r.asset,r.sender);if(t.isClosed())
-return;i.replaceChildren();let f=ls(i,a,{Plotly:l,theme:t.theme,view:e.n&&o.timeline?.getView()||yc(e,a),onRange:d=>s.set({range:d},"memory")});o.memory=f,await f.
-ready;let{range:u}=s.get();u&&f.setRange(u)}function Fh(t){return t.memory.map(({label:e,ts:n,allocated:o})=>{let r=[...o.keys()].filter(s=>!Number.isNaN(o[s]));
-return{label:e,ts:Float64Array.from(r,s=>n[s]),values:Float64Array.from(r,s=>o[s])}}).filter(e=>e.ts.length)}function yc(t,e){if(t.n)return ue(Mt(t,!0));let n=e.
-flatMap(({ts:o})=>[o[0],o[o.length-1]]);return[Math.min(...n),Math.max(...n)+1]}function xc(t,e,{range:n,event:o,names:r},s=[]){let a=[`t=${xo(e)}`];n&&a.push(`s=${xo(n)}`),o!==null&&a.push(`e=${t.rowOf(o)}`);for(let c of[...r??[]].slice(0,
-20))a.push(`n=${encodeURIComponent(t.header.names[c])}`);for(let{at:c,dur:i,note:l}of s.slice(0,50))a.push(`m=${xo([c,c+i])}:${encodeURIComponent(l)}`);return`#${a.
-join("&")}`}function xo([t,e]){return`${Math.round(t)}-${Math.round(e)}`.replace("--","-n").replace(/^-/,"n")}function vc(t,e){let n=new URLSearchParams(e.replace(
-/^#/,"")),o={},r=bc(n.get("s"));r&&(o.range=r);let s=Number.parseInt(n.get("e")??"",10),a=Number.isInteger(s)?t.eventOf(s):-1;a>=0&&(o.event=a);let i=n.getAll("\
-n").map(l=>t.header.names.indexOf(l)).filter(l=>l>=0);return i.length&&(o.names=new Set(i)),{view:bc(n.get("t")),selection:o,marks:n.getAll("m").slice(0,50).flatMap(
-Bh)}}function Bh(t){let[e,...n]=t.split(":"),[o,r]=kc(e)??[1,0];return o<=r?[{at:o,dur:r-o,note:n.join(":")}]:[]}function bc(t){let e=kc(t);return e&&e[0]<e[1]?
-e:null}function kc(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}function Mc(t,{event:e,names:n},o){let r=n??(e===null?null:new Set([t.name[e]]));if(r===null)return null;let s=e===null?null:t.header.lanes[t.lane[e]].kind,a=[];
+r.addEventListener("keydown",c=>{c.key==="Enter"&&a()})})}function bc(t,e){let{parts:n,panels:o,source:r,store:s}=t;return ja(n.table,"Costs",[{key:"table",title:"\
+Operators and kernels",fill:a=>a.append(n.tableHost)},{key:"flame",title:"Flame graph",fill(a){o.flame=Ps(a,e,{theme:t.theme,baseline:r.facts.baseline,onEvent:c=>s.
+set({event:c,range:null,names:null},"flame")}),V(o.flame.update(s.get()))},onShow:()=>o.flame?.shown()},...Wh.flatMap(([a,c])=>{let i=r.facts[a];return i?[{key:a,
+title:c,fill:l=>Gh(t,e,l,a,i)}]:[]})])}var Wh=[["lines","Lines"],["modules","Modules"],["steps","Steps"]];function Gh({store:t},e,n,o,r){let s=h("div",{class:`c\
+udalens-${o}`},G(r));for(let a of s.querySelectorAll("details:first-child"))a.setAttribute("open","");Va(s),n.append(s),xo(s,"tbody tr[data-event]",a=>{let c=e.
+eventOf(Number(a.dataset.event));return c>=0&&t.set({event:c,range:null,names:null},o),c>=0})}async function yc(t,e){let{asset:n,versions:o,sender:r}=t.source,[
+s,a]=await Promise.all([po("datatables.js",o.datatables,n,r),n("datatables.css").then(Ye)]);t.isClosed()||(t.panels.table=ac(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().
+decode(a),theme:t.theme,onNames:c=>t.store.set({names:c},"table")}))}function xc({source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",
+{class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU readings",h("span",{},t.facts.metrics??""));e.metrics.replaceChildren(a,s),e.metrics.hidden=!1;let c=vc(
+r,r.metrics);n.metrics=ws(s,r.metrics,r.header.metrics.gauges,{theme:o,view:c})}async function kc(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,
+a=Kh(e),c=h("h3",{"aria-level":2},"Memory");if(o.memoryMap||!a.length){n.memory.hidden=!0;return}let i=h("div",{class:"cl-plot-host"},h("p",{class:"cl-hint"},"L\
+oading the memory curve\u2026"));n.memory.replaceChildren(c,i),await Po(i,t.cleanups);let l=await po("plotly.js",r.versions.plotly,r.asset,r.sender);if(t.isClosed())
+return;i.replaceChildren();let f=hs(i,a,{Plotly:l,theme:t.theme,view:e.n&&o.timeline?.getView()||vc(e,a),onRange:d=>s.set({range:d},"memory")});o.memory=f,await f.
+ready;let{range:u}=s.get();u&&f.setRange(u)}function Kh(t){return t.memory.map(({label:e,ts:n,allocated:o})=>{let r=[...o.keys()].filter(s=>!Number.isNaN(o[s]));
+return{label:e,ts:Float64Array.from(r,s=>n[s]),values:Float64Array.from(r,s=>o[s])}}).filter(e=>e.ts.length)}function vc(t,e){if(t.n)return fe(Mt(t,!0));let n=e.
+flatMap(({ts:o})=>[o[0],o[o.length-1]]);return[Math.min(...n),Math.max(...n)+1]}function Ac(t,e,{range:n,event:o,names:r},s=[]){let a=[`t=${ko(e)}`];n&&a.push(`s=${ko(n)}`),o!==null&&a.push(`e=${t.rowOf(o)}`);for(let c of[...r??[]].slice(0,
+20))a.push(`n=${encodeURIComponent(t.header.names[c])}`);for(let{at:c,dur:i,note:l}of s.slice(0,50))a.push(`m=${ko([c,c+i])}:${encodeURIComponent(l)}`);return`#${a.
+join("&")}`}function ko([t,e]){return`${Math.round(t)}-${Math.round(e)}`.replace("--","-n").replace(/^-/,"n")}function Tc(t,e){let n=new URLSearchParams(e.replace(
+/^#/,"")),o={},r=Mc(n.get("s"));r&&(o.range=r);let s=Number.parseInt(n.get("e")??"",10),a=Number.isInteger(s)?t.eventOf(s):-1;a>=0&&(o.event=a);let i=n.getAll("\
+n").map(l=>t.header.names.indexOf(l)).filter(l=>l>=0);return i.length&&(o.names=new Set(i)),{view:Mc(n.get("t")),selection:o,marks:n.getAll("m").slice(0,50).flatMap(
+Xh)}}function Xh(t){let[e,...n]=t.split(":"),[o,r]=Sc(e)??[1,0];return o<=r?[{at:o,dur:r-o,note:n.join(":")}]:[]}function Mc(t){let e=Sc(t);return e&&e[0]<e[1]?
+e:null}function Sc(t){let e=/^(n?\d{1,16})-(n?\d{1,16})$/.exec(t??"");if(!e)return null;let[n,o]=[e[1],e[2]].map(r=>Number(r.replace("n","-")));return[n,o]}function Ec(t,{event:e,names:n},o){let r=n??(e===null?null:new Set([t.name[e]]));if(r===null)return null;let s=e===null?null:t.header.lanes[t.lane[e]].kind,a=[];
 for(let l=0;l<t.n;l++){let f=s===null||n!==null||t.header.lanes[t.lane[l]].kind===s;r.has(t.name[l])&&f&&a.push(l)}if(!a.length)return null;a.sort((l,f)=>t.start[l]-
-t.start[f]||l-f);let c=e===null?-1:a.indexOf(e),i=c<0?zh(t,a):(c+o+a.length)%a.length;return{event:a[i],ordinal:i+1,count:a.length}}function zh({dur:t},e){return e.
-reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function*Ac(t,e,n,o){let r=n.get(),s=Q(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let l=0;l<e.n;l++)a+=s[l];let c=r.range?[Dh(e,r.range,yield*zo(e,r.
-range))]:[],i=o.link();t.replaceChildren(h("span",{class:"cl-bar-count"},`${L(a,"event")} of ${C(e.n)} selected`),...Wh(e,r).map(([l,f])=>Gh(n,l,f)),...c.map(l=>h(
-"span",{class:"cl-measure"},l)),...Uh(e,n),...Jr(e,r,o.mark),et("Copy pandas","Copy the expression that selects these rows",ns(e,r),"More than 2,000 rows"),...i===
+t.start[f]||l-f);let c=e===null?-1:a.indexOf(e),i=c<0?jh(t,a):(c+o+a.length)%a.length;return{event:a[i],ordinal:i+1,count:a.length}}function jh({dur:t},e){return e.
+reduce((n,o,r)=>t[o]>t[e[n]]?r:n,0)}function*Oc(t,e,n,o){let r=n.get(),s=Q(e,r);if(t.hidden=s===null,s===null)return;let a=0;for(let l=0;l<e.n;l++)a+=s[l];let c=r.range?[Vh(e,r.range,yield*Do(e,r.
+range))]:[],i=o.link();t.replaceChildren(h("span",{class:"cl-bar-count"},`${L(a,"event")} of ${C(e.n)} selected`),...Yh(e,r).map(([l,f])=>Zh(n,l,f)),...c.map(l=>h(
+"span",{class:"cl-measure"},l)),...qh(e,n),...ns(e,r,o.mark),et("Copy pandas","Copy the expression that selects these rows",as(e,r),"More than 2,000 rows"),...i===
 null?[]:[et("Copy link","Copy the address of what shows",i)],h("button",{class:"cl-button cl-clear",type:"button",onclick:()=>n.clear("bar")},"Clear selection"))}
-function Dh(t,e,{busy:n,idle:o,work:r,calls:s}){let a=`${L(s,"CPU event")}`;if(!t.header.lanes.some(({kind:i,count:l})=>i==="device"&&l))return a;let c=P(100*n/
-(e[1]-e[0]));return`GPU busy ${k(n)} (${c}), idle ${k(o)}; ${L(r,"GPU event")}, ${a}`}function Uh(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];
-let r=a=>()=>{let c=Mc(t,e.get(),a);c&&e.set({event:c.event,names:null,range:null},"bar")},s=(a,c,i)=>h("button",{class:"cl-button",type:"button",title:c,"aria-\
+function Vh(t,e,{busy:n,idle:o,work:r,calls:s}){let a=`${L(s,"CPU event")}`;if(!t.header.lanes.some(({kind:i,count:l})=>i==="device"&&l))return a;let c=P(100*n/
+(e[1]-e[0]));return`GPU busy ${v(n)} (${c}), idle ${v(o)}; ${L(r,"GPU event")}, ${a}`}function qh(t,e){let{event:n,names:o}=e.get();if(n===null&&o===null)return[];
+let r=a=>()=>{let c=Ec(t,e.get(),a);c&&e.set({event:c.event,names:null,range:null},"bar")},s=(a,c,i)=>h("button",{class:"cl-button",type:"button",title:c,"aria-\
 label":c,onclick:r(i)},a);return n===null?[s("Go to the longest","Select the longest event of this name",1)]:[s("\u2039 same name","Previous event of this name",
--1),s("same name \u203A","Next event of this name",1)]}function Wh(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${k(s)} \u2013 ${k(a)}\
- (${k(a-s)})`])}if(n!==null&&r.push(["event",`within ${X(t.header,t.name[n])}`]),o){let[s]=[...o].map(a=>X(t.header,a));r.push(["names",o.size===1?s:`${s} and ${o.
-size-1} more`])}return r}function Gh(t,e,n){let o=()=>t.set({[e]:null},"bar");return h("span",{class:"cl-chip",title:n},h("span",{},n),h("button",{type:"button",
-"aria-label":`Stop selecting ${n}`,onclick:o},"\xD7"))}function Tc(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...jh(e.badge),...Xh(e.verdict)),copyVerdict:et("Copy","Copy this \
-answer as text",Kh(e)),message:h("div",{class:"cl-message",role:"alert",hidden:!0}),status:h("p",{class:"cl-hint cl-status"},"Loading the timeline\u2026"),races:j(
-"cl-races","Races"),graphs:j("cl-graphs","CUDA graphs"),findings:j("cudalens-findings","Findings"),memoryMap:j("cl-memory-map","Memory"),part:h("p",{class:"cl-h\
-int cl-part",hidden:!0}),timeline:h("div",{class:"cl-timeline"}),metrics:j("cl-metrics","Readings of the GPUs"),syncs:j("cudalens-syncs","Waits for the GPU"),bar:h(
-"div",{class:"cl-bar",hidden:!0}),marks:j("cl-marks","Marks"),table:j("cl-panel cl-table","Costs"),tableHost:n,details:j("cl-panel cl-details","Details of the s\
-elected event"),memory:j("cl-panel cl-memory","Memory curve")};return t.replaceChildren(h("div",{class:"cl-verdict-row"},o.verdict,o.copyVerdict),...qh(e.details),
-...Vh(e.notes),o.message,o.status,...e.graphsFirst?[o.graphs,o.races]:[o.races,o.graphs],...e.memoryFirst?[o.memoryMap]:[],o.part,o.timeline,o.details,o.bar,o.marks,
-o.metrics,o.findings,o.syncs,o.table,o.memory,...e.memoryFirst?[]:[o.memoryMap]),o}function j(t,e,...n){return h("section",{class:t,role:"group","aria-label":e,
-hidden:!0},...n)}function Kh({badge:t,verdict:e,details:n}){return[t?`[${t}] ${e}`:e,...n?[n]:[]].join(`
-`)}function jh(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}function Xh(t){let e=t.indexOf("; ");return e<0?[h("strong",{},t)]:[h("strong",{},t.slice(0,e)),
-t.slice(e)]}function qh(t){return t?[h("details",{class:"cl-support"},h("summary",{},"more figures"),h("p",{},t))]:[]}function Vh(t=[]){return t.length?[h("ul",
-{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var Yh=120,Zh=5e4;function Ec(t,e){let n=kt();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:Tc(t,e.facts),
-store:es(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[fe(s=>Sc(o,
-s))]};return{ready:Jh(o).catch(s=>o.isOpen&&Cc(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.
-status.textContent=s},setTheme:s=>Sc(o,s),destroy:()=>fp(o)}}async function Jh(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
-facts;if(n&&await vt(t,"list of races",()=>fc(t)),o&&await vt(t,"graph tree",()=>uc(t)),t.isClosed())return;if(s&&await vt(t,"memory map",()=>yo(t)),lp(t),!r||a){
-await np(t);return}let c=await Io(await e.payload());t.isClosed()||(t.data=c,await Qh(t,c))}async function Qh(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
-status.remove(),t.panels.timeline=jr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>op(t,[...s])}),tp(t,e),ep(t),gc(t,e),dc(t,e),hc(
-t),o.facts.memoryMap&&!o.facts.memoryFirst&&await vt(t,"memory map",()=>yo(t)),t.store.subscribe((s,a)=>rp(t,e,s,a)),t.tabs=pc(t,e),n.table.hidden=!1,n.memory.hidden=
-!1,await vo(),r.dataset.state="painted",o.onPaint?.(),await Promise.all([vt(t,"table",async()=>{await mc(t,e),q(Oc(t,e,t.store.get())),$c(t,e,t.store.get())}),vt(
-t,"list of details",()=>e.detailsReady)]),vt(t,"memory curve",()=>wc(t,e)),t.isOpen&&o.hash&&cp(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function tp({parts:t},{
+-1),s("same name \u203A","Next event of this name",1)]}function Yh(t,{range:e,event:n,names:o}){let r=[];if(e){let[s,a]=e;r.push(["range",`${v(s)} \u2013 ${v(a)}\
+ (${v(a-s)})`])}if(n!==null&&r.push(["event",`within ${j(t.header,t.name[n])}`]),o){let[s]=[...o].map(a=>j(t.header,a));r.push(["names",o.size===1?s:`${s} and ${o.
+size-1} more`])}return r}function Zh(t,e,n){let o=()=>t.set({[e]:null},"bar");return h("span",{class:"cl-chip",title:n},h("span",{},n),h("button",{type:"button",
+"aria-label":`Stop selecting ${n}`,onclick:o},"\xD7"))}function $c(t,e){let n=h("div",{class:"cl-table-host"}),o={verdict:h("p",{class:"cl-verdict"},...Qh(e.badge),...tp(e.verdict)),copyVerdict:et("Copy","Copy this \
+answer as text",Jh(e)),message:h("div",{class:"cl-message",role:"alert",hidden:!0}),status:h("p",{class:"cl-hint cl-status"},"Loading the timeline\u2026"),races:X(
+"cl-races","Races"),graphs:X("cl-graphs","CUDA graphs"),findings:X("cudalens-findings","Findings"),memoryMap:X("cl-memory-map","Memory"),part:h("p",{class:"cl-h\
+int cl-part",hidden:!0}),timeline:h("div",{class:"cl-timeline"}),metrics:X("cl-metrics","Readings of the GPUs"),syncs:X("cudalens-syncs","Waits for the GPU"),bar:h(
+"div",{class:"cl-bar",hidden:!0}),marks:X("cl-marks","Marks"),table:X("cl-panel cl-table","Costs"),tableHost:n,details:X("cl-panel cl-details","Details of the s\
+elected event"),memory:X("cl-panel cl-memory","Memory curve")};return t.replaceChildren(h("div",{class:"cl-verdict-row"},o.verdict,o.copyVerdict),...ep(e.details),
+...np(e.notes),o.message,o.status,...e.graphsFirst?[o.graphs,o.races]:[o.races,o.graphs],...e.memoryFirst?[o.memoryMap]:[],o.part,o.timeline,o.details,o.bar,o.marks,
+o.metrics,o.findings,o.syncs,o.table,o.memory,...e.memoryFirst?[]:[o.memoryMap]),o}function X(t,e,...n){return h("section",{class:t,role:"group","aria-label":e,
+hidden:!0},...n)}function Jh({badge:t,verdict:e,details:n}){return[t?`[${t}] ${e}`:e,...n?[n]:[]].join(`
+`)}function Qh(t){return t?[h("span",{class:"cl-badge"},t)," "]:[]}function tp(t){let e=t.indexOf("; ");return e<0?[h("strong",{},t)]:[h("strong",{},t.slice(0,e)),
+t.slice(e)]}function ep(t){return t?[h("details",{class:"cl-support"},h("summary",{},"more figures"),h("p",{},t))]:[]}function np(t=[]){return t.length?[h("ul",
+{class:"cl-notes"},...t.map(e=>h("li",{},e)))]:[]}var op=120,rp=5e4;function _c(t,e){let n=vt();t.classList.add("cudalens"),t.dataset.theme=n,t.dataset.state="loading";let o={root:t,source:e,parts:$c(t,e.facts),
+store:ss(),panels:{},marks:null,tabs:null,theme:n,data:null,isOpen:!0,isClosed:()=>!o.isOpen,following:void 0,tableMask:void 0,updating:[],cleanups:[le(s=>Cc(o,
+s))]};return{ready:sp(o).catch(s=>o.isOpen&&Ic(o,s)),get data(){return o.data},panels:o.panels,get tabs(){return o.tabs},selection:o.store,showStatus(s){o.parts.
+status.textContent=s},setTheme:s=>Cc(o,s),destroy:()=>wp(o)}}async function sp(t){let{source:e}=t,{hasRaces:n,hasGraphs:o,hasProfile:r,memoryFirst:s,memoryAlone:a}=e.
+facts;if(n&&await kt(t,"list of races",()=>pc(t)),o&&await kt(t,"graph tree",()=>mc(t)),t.isClosed())return;if(s&&await kt(t,"memory map",()=>yo(t)),gp(t),!r||a){
+await lp(t);return}let c=await No(await e.payload());t.isClosed()||(t.data=c,await ap(t,c))}async function ap(t,e){let{parts:n,source:o,root:r}=t;o.onData?.(),n.
+status.remove(),t.panels.timeline=Yr(n.timeline,e,{theme:t.theme,onSelect:s=>t.store.set(s,"timeline"),onTime:s=>fp(t,[...s])}),cp(t,e),ip(t),xc(t,e),gc(t,e),wc(
+t),o.facts.memoryMap&&!o.facts.memoryFirst&&await kt(t,"memory map",()=>yo(t)),t.store.subscribe((s,a)=>up(t,e,s,a)),t.tabs=bc(t,e),n.table.hidden=!1,n.memory.hidden=
+!1,await vo(),r.dataset.state="painted",o.onPaint?.(),await Promise.all([kt(t,"table",async()=>{await yc(t,e),V(Lc(t,e,t.store.get())),Rc(t,e,t.store.get())}),kt(
+t,"list of details",()=>e.detailsReady)]),kt(t,"memory curve",()=>kc(t,e)),t.isOpen&&o.hash&&pp(t,e,o.hash),t.isOpen&&(r.dataset.state="ready")}function cp({parts:t},{
 n:e,header:n}){if(!n.first_row)return;let[o,r]=[n.num_all,e].map(s=>s.toLocaleString("en"));t.part.textContent=`This page has the last ${r} of ${o} events, from\
- ${k(n.begin)} on: the timeline, the table of operators and kernels, the flame graph, the memory curve and the readings show these. Verdict, findings, lines, mo\
-dules and steps are of the whole run.`,t.part.hidden=!1}function ep(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=Zr(r.marks,e.facts.marks,{onChange(s){n.
+ ${v(n.begin)} on: the timeline, the table of operators and kernels, the flame graph, the memory curve and the readings show these. Verdict, findings, lines, mo\
+dules and steps are of the whole run.`,t.part.hidden=!1}function ip(t){let{source:e,panels:n,store:o,parts:r}=t;t.marks=es(r.marks,e.facts.marks,{onChange(s){n.
 timeline?.setMarks(s),e.onMarks?.(s)},onShow({at:s,dur:a}){let c=Math.max(a*.5,500);n.timeline?.zoomTo(s-c,s+a+c),a&&o.set({range:[s,s+a],event:null},"marks")}}),
-n.timeline?.setMarks(t.marks.marks)}async function np(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.onData?.(),await vo(),t.source.onPaint?.(),
+n.timeline?.setMarks(t.marks.marks)}async function lp(t){t.parts.status.remove(),t.parts.timeline.hidden=!0,t.source.onData?.(),await vo(),t.source.onPaint?.(),
 t.isOpen&&t.root.dataset.state!=="failed"&&(t.root.dataset.state="ready")}function vo(){return new Promise(t=>{let e=setTimeout(t,250);requestAnimationFrame(()=>setTimeout(
-()=>{clearTimeout(e),t()}))})}async function vt(t,e,n){try{await n()}catch(o){t.isOpen&&Cc(t,o,`The ${e} cannot be shown`)}}function op(t,e){t.panels.metrics?.setView(
-e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),Yh)}function rp(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:c}=t.
+()=>{clearTimeout(e),t()}))})}async function kt(t,e,n){try{await n()}catch(o){t.isOpen&&Ic(t,o,`The ${e} cannot be shown`)}}function fp(t,e){t.panels.metrics?.setView(
+e),clearTimeout(t.following),t.following=setTimeout(()=>t.isOpen&&t.panels.memory?.setView(e),op)}function up(t,e,n,o){let{timeline:r,memory:s,memoryMap:a,races:c}=t.
 panels,{range:i,event:l,names:f}=n;o!=="timeline"&&(r?.setRange(i?.[0]??null,i?.[1]),r?.setNames(f),r?.select(l)),o!=="memory"&&s?.setRange(i),i&&a?.showStretch(
-i,e.header.t0),t.parts.details.hidden=l===null,Yr(t.parts.details,e,l,t.store,r);let u=r?.raceOf(l)??null;u!==null&&c?.choose(u),t.source.onSelect?.(ip(e,n));let d=[
-()=>{Q(e,n)},()=>Ac(t.parts.bar,e,t.store,{link:()=>ap(t,e),mark:p=>t.marks?.add(p)}),()=>Oc(t,e,n),()=>t.panels.table?.load(),()=>$c(t,e,n),()=>t.panels.flame?.
-update(n)];e.n>Zh?sp(t,d):Fo(d)}async function sp(t,e){t.updating=e,await Bo(e,vo,()=>!t.isOpen||t.updating!==e)}function ap({source:t,panels:e,store:n,marks:o},r){
-return!t.address||!e.timeline?null:t.address(xc(r,e.timeline.getView(),n.get(),o?.marks))}function cp({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:c}=vc(
-o,r);c.length&&n&&(n.replace(c),t.timeline?.setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}function*Oc(t,e,n){let{table:o}=t.
-panels,r=Q(e,{...n,names:null,event:null});o&&r!==t.tableMask&&(yield*o.sum(r)),o&&(t.tableMask=r)}function $c({panels:{table:t}},e,{names:n,event:o}){t?.update(),
-t?.choose(n,o===null?null:e.name[o])}function ip(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.
-names[r]),name_rows:o&&_n(t,o)}}function lp(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.
-resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}function Sc(t,e){
-t.theme=e,t.root.dataset.theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function Cc({root:t,parts:e,source:n,data:o},r,s="The live view cannot be sh\
+i,e.header.t0),t.parts.details.hidden=l===null,ts(t.parts.details,e,l,t.store,r);let u=r?.raceOf(l)??null;u!==null&&c?.choose(u),t.source.onSelect?.(mp(e,n));let d=[
+()=>{Q(e,n)},()=>Oc(t.parts.bar,e,t.store,{link:()=>hp(t,e),mark:p=>t.marks?.add(p)}),()=>Lc(t,e,n),()=>t.panels.table?.load(),()=>Rc(t,e,n),()=>t.panels.flame?.
+update(n)];e.n>rp?dp(t,d):Bo(d)}async function dp(t,e){t.updating=e,await zo(e,vo,()=>!t.isOpen||t.updating!==e)}function hp({source:t,panels:e,store:n,marks:o},r){
+return!t.address||!e.timeline?null:t.address(Ac(r,e.timeline.getView(),n.get(),o?.marks))}function pp({panels:t,store:e,marks:n},o,r){let{view:s,selection:a,marks:c}=Tc(
+o,r);c.length&&n&&(n.replace(c),t.timeline?.setMarks(n.marks)),Object.keys(a).length&&e.set(a,"link"),s&&t.timeline?.zoomTo(...s)}function*Lc(t,e,n){let{table:o}=t.
+panels,r=Q(e,{...n,names:null,event:null});o&&r!==t.tableMask&&(yield*o.sum(r)),o&&(t.tableMask=r)}function Rc({panels:{table:t}},e,{names:n,event:o}){t?.update(),
+t?.choose(n,o===null?null:e.name[o])}function mp(t,{range:e,event:n,names:o}){return{range:e&&[...e],event:n===null?null:t.rowOf(n),names:o&&[...o].map(r=>t.header.
+names[r]),name_rows:o&&Ln(t,o)}}function gp(t){let e=t.root.clientWidth,n=new ResizeObserver(()=>{t.root.clientWidth!==e&&(e=t.root.clientWidth,t.panels.memory?.
+resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?.resize())});n.observe(t.root),t.cleanups.push(()=>n.disconnect())}function Cc(t,e){
+t.theme=e,t.root.dataset.theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function Ic({root:t,parts:e,source:n,data:o},r,s="The live view cannot be sh\
 own"){let a=r instanceof ut;if(a&&!o){t.dataset.state="failed",n.onGone?.();return}e.status.remove(),e.message.hidden=!1,e.message.append(h("p",{},`${s}: ${r instanceof
-Error?r.message:r}`)),t.dataset.state="failed",n.onFail?.(),a||console.error(r)}function fp(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.values(
-t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function ko(t){return t?_(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function Mo(t,e){let n=ko(t).map(r=>r.closest(".jp-OutputArea-chi\
-ld")??r),o=n.length>1?n[0].nextElementSibling:null;o instanceof HTMLElement&&o.nextElementSibling===n[1]&&n.push(o);for(let r of n)r.style.display=e?"none":""}var up=1e3,dp="This view becomes interactive when the kernel is free.",hp="The kernel was restarted before this view had its data. Run the cell again for the in\
-teractive view.";function pp(t){let e=new Map,n=Ho(),o=0,r=!1,s=l=>{for(let f of e.values())f.reject(l);e.clear()},a=()=>{r=!0,s(new ut)},c=(l,f)=>{let u=e.get(
+Error?r.message:r}`)),t.dataset.state="failed",n.onFail?.(),a||console.error(r)}function wp(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.values(
+t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function Mo(t){return t?_(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function Ao(t,e){let n=Mo(t).map(r=>r.closest(".jp-OutputArea-chi\
+ld")??r),o=n.length>1?n[0].nextElementSibling:null;o instanceof HTMLElement&&o.nextElementSibling===n[1]&&n.push(o);for(let r of n)r.style.display=e?"none":""}var bp=1e3,yp="This view becomes interactive when the kernel is free.",xp="The kernel was restarted before this view had its data. Run the cell again for the in\
+teractive view.";function kp(t){let e=new Map,n=Fo(),o=0,r=!1,s=l=>{for(let f of e.values())f.reject(l);e.clear()},a=()=>{r=!0,s(new ut)},c=(l,f)=>{let u=e.get(
 l?.id);if(u){if(l.progress){u.onProgress?.(l.progress);return}e.delete(l.id),l.error?u.reject(new Error(l.error)):u.resolve(l,f)}};t.on("msg:custom",c),t.on("co\
-mm_live_update",a),mp(t).then(l=>l&&a());let i=(l,f,u)=>{if(r)return Promise.reject(new ut);o+=1;let d=`${n}-${o}`;return new Promise((p,g)=>{let m=(w,b)=>p(f(w,
-b));e.set(d,{resolve:m,reject:g,onProgress:u}),t.send({...l,id:d})})};return{ask:l=>i({kind:"request",want:l},(f,u)=>_c(u[0])),tryFindings:(l,f)=>i({kind:"try",
-...l},({tried:u})=>u,f),close(){t.off("msg:custom",c),t.off("comm_live_update",a),s(new Error("the view was closed"))}}}async function mp(t){try{return(await t.
-widget_manager?.get_model(t.get("_picture")))?.comm_live===!1}catch{return!1}}function _c(t){return t instanceof ArrayBuffer?new Uint8Array(t):new Uint8Array(t.
-buffer,t.byteOffset,t.byteLength)}function gp({model:t,el:e}){let n=t.get("_picture"),o=pp(t),r=d=>{let p=t.get("_ready")[d];return p?Promise.resolve(_c(p)):o.ask(
-d)},s=h("div",{}),a=h("p",{class:"cl-live-note",role:"status",hidden:!0},dp),c=h("div",{class:"cudalens cl-callback-errors",role:"alert"});e.classList.add("cuda\
-lens-live"),e.replaceChildren(a,s,c),s.hidden=ko(n).length>0;let i=setTimeout(()=>{a.hidden=!1,l.showStatus("")},up),l=Ec(s,{facts:{...t.get("_facts"),marks:t.get(
+mm_live_update",a),vp(t).then(l=>l&&a());let i=(l,f,u)=>{if(r)return Promise.reject(new ut);o+=1;let d=`${n}-${o}`;return new Promise((p,g)=>{let m=(w,y)=>p(f(w,
+y));e.set(d,{resolve:m,reject:g,onProgress:u}),t.send({...l,id:d})})};return{ask:l=>i({kind:"request",want:l},(f,u)=>Nc(u[0])),tryFindings:(l,f)=>i({kind:"try",
+...l},({tried:u})=>u,f),close(){t.off("msg:custom",c),t.off("comm_live_update",a),s(new Error("the view was closed"))}}}async function vp(t){try{return(await t.
+widget_manager?.get_model(t.get("_picture")))?.comm_live===!1}catch{return!1}}function Nc(t){return t instanceof ArrayBuffer?new Uint8Array(t):new Uint8Array(t.
+buffer,t.byteOffset,t.byteLength)}function Mp({model:t,el:e}){let n=t.get("_picture"),o=kp(t),r=d=>{let p=t.get("_ready")[d];return p?Promise.resolve(Nc(p)):o.ask(
+d)},s=h("div",{}),a=h("p",{class:"cl-live-note",role:"status",hidden:!0},yp),c=h("div",{class:"cudalens cl-callback-errors",role:"alert"});e.classList.add("cuda\
+lens-live"),e.replaceChildren(a,s,c),s.hidden=Mo(n).length>0;let i=setTimeout(()=>{a.hidden=!1,l.showStatus("")},bp),l=_c(s,{facts:{...t.get("_facts"),marks:t.get(
 "_marks")},versions:t.get("_versions"),sender:t.get("_process"),payload:()=>r("payload"),races:()=>r("races"),graphs:()=>r("graphs"),memory:()=>r("memory"),asset:d=>o.
-ask(d),tryFindings:t.get("_can_try")?o.tryFindings:void 0,onData(){clearTimeout(i),a.hidden=!0,s.hidden=!1,Mo(n,!0)},onFail(){clearTimeout(i),a.hidden=!0,s.hidden=
-!1},onGone(){clearTimeout(i),a.textContent=hp,a.hidden=!1},onMarks(d){t.set("_marks",d),t.save_changes()},onSelect(d){t.set("_selection",d),t.save_changes()}}),
-f=()=>{c.replaceChildren(...t.get("_errors").map(d=>h("pre",{class:"cl-traceback"},d)))};c.dataset.theme=kt();let u=fe(d=>{c.dataset.theme=d});return t.on("chan\
-ge:_errors",f),f(),()=>{clearTimeout(i),u(),t.off("change:_errors",f),o.close(),l.destroy(),Mo(n,!1)}}var Wb={render:gp};export{Wb as default};
+ask(d),tryFindings:t.get("_can_try")?o.tryFindings:void 0,onData(){clearTimeout(i),a.hidden=!0,s.hidden=!1,Ao(n,!0)},onFail(){clearTimeout(i),a.hidden=!0,s.hidden=
+!1},onGone(){clearTimeout(i),a.textContent=xp,a.hidden=!1},onMarks(d){t.set("_marks",d),t.save_changes()},onSelect(d){t.set("_selection",d),t.save_changes()}}),
+f=()=>{c.replaceChildren(...t.get("_errors").map(d=>h("pre",{class:"cl-traceback"},d)))};c.dataset.theme=vt();let u=le(d=>{c.dataset.theme=d});return t.on("chan\
+ge:_errors",f),f(),()=>{clearTimeout(i),u(),t.off("change:_errors",f),o.close(),l.destroy(),Ao(n,!1)}}var Yy={render:Mp};export{Yy as default};

@@ -89,6 +89,17 @@ def test_the_text_states_what_to_write_instead():
     assert "instead: keep loss on the device" in words
 
 
+def test_the_heading_has_hidden_waits_and_explicit_synchronizations():
+    explicit = wait(40, "In[3]:9", "torch.cuda.synchronize()", "device synchronize")
+    assert waits.section(trace(wait(90), wait(10), explicit)).facts == (
+        "100 µs in 2 hidden waits; 40.0 µs in 1 explicit synchronization"
+    )
+
+
+def test_a_wait_without_a_line_states_what_records_it():
+    assert "not recorded: add --syncs or --stacks" in text_of(trace(wait(90, None, None, op="aten::item")))
+
+
 def test_a_long_list_is_cut_and_counted():
     words = text_of(trace(*(wait(n + 1, f"In[3]:{n}") for n in range(30))))
     assert words.count("instead:") == 8

@@ -166,7 +166,7 @@ function traces({ series, view, theme, time, bytes }) {
     return {
       type: "scatter",
       mode: "lines",
-      name: one.label,
+      name: seriesName(one),
       x: curve.ts.map((t) => t / time[0]),
       y: curve.values.map((v) => v / bytes[0]),
       line: { shape: "hv", width: 1.5, color },
@@ -176,6 +176,15 @@ function traces({ series, view, theme, time, bytes }) {
       hoverinfo: "text+name",
     };
   });
+}
+
+/**
+ * torch counts the CPU's memory from the start of the recording: below zero, more was freed than allocated since then.
+ *
+ * @param {PlotSeries} series
+ */
+function seriesName({ label, values }) {
+  return values.some((value) => value < 0) ? `${label} (change since the start)` : label;
 }
 
 /** @param {Plot} plot */
@@ -213,7 +222,8 @@ function layout(plot) {
 
 /** @param {Plot} plot */
 function peakNotes({ series, peaks, view, theme, time, bytes }) {
-  return peaks.map((peak, k) => {
+  return peaks.flatMap((peak, k) => {
+    if (peak.value <= 0) return [];
     const color = deviceColor(series[k].label, theme);
     return {
       x: peak.ts / time[0],

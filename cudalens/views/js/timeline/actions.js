@@ -7,7 +7,7 @@ import { frameOf, layoutY } from "./frame.js";
 import { heldMotion } from "./input.js";
 import { foldLane, moveLane, pinLane } from "./lanes.js";
 import { eventAt } from "./lod.js";
-import { announce, askFrame, choose, focusEvent, glideTo, reveal } from "./moves.js";
+import { announce, askFrame, choose, focusEvent, glideTo, goBack, reveal } from "./moves.js";
 import { acrossLaunch, firstEvent, neighbour, searchNames, stepMatch } from "./nav.js";
 import { HEAD_HEIGHT, laneAtY, ROW_HEIGHT, rowAtY } from "./view.js";
 import { centreAt, glideToEnd, panBy, showWindow, zoomBy } from "./window.js";
@@ -32,6 +32,7 @@ function windowActions(timeline) {
     pan: (/** @type {number} */ px) => panBy(timeline, px),
     zoom: (/** @type {number} */ factor, /** @type {number | null} */ x) => zoomBy(timeline, factor, x),
     centre: (/** @type {number} */ t) => centreAt(timeline, t),
+    back: (/** @type {boolean} */ isForward) => goBack(timeline, isForward),
     fit: () => glideTo(timeline, timeline.whole),
     toEnd: (/** @type {boolean} */ isEnd) => glideToEnd(timeline, isEnd),
   };

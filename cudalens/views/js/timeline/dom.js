@@ -6,7 +6,7 @@ import { adoptStyle } from "./style.js";
 const HELP_TEXT =
   "W and S zoom, A and D pan, arrow keys move along the lanes. Enter steps to an event; then arrow keys go from event to " +
   "event, Enter selects, and Enter again goes to the launch or the kernel. F zooms to the selection, 0 shows the whole run, " +
-  "slash searches, C folds a lane, P pins it, Escape goes back, question mark lists all keys.";
+  "B goes back to the window before, slash searches, C folds a lane, P pins it, Escape goes back, question mark lists all keys.";
 
 const KEY_HINTS = [
   ["wheel", "zoom, after a click"],
@@ -18,6 +18,7 @@ const KEY_HINTS = [
   ["Enter", "launch or kernel"],
   ["F", "zoom to selection"],
   ["0", "whole run"],
+  ["B", "back"],
   ["/", "search"],
   ["?", "all keys"],
 ];
@@ -26,6 +27,7 @@ const KEYS = [
   ["click", "details of an event; arrow keys then go to its neighbours"],
   ["double-click, F or Z", "zoom to the event or the selected time; without one, show the whole run"],
   ["0", "show the whole run"],
+  ["B or Backspace", "back to the window before the last move (with Shift: forward)"],
   ["← →", "next event of the lane, or move the window"],
   ["↑ ↓", "the caller or a call within, or the next lane"],
   ["Enter", "select an event; on a selected one, go to its launch or its kernel"],

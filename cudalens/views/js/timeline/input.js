@@ -188,6 +188,7 @@ function pressed(timeline, act, event) {
   else if (key === "Enter" || key === " ") act.enter();
   else if (key === "f" || key === "z") act.zoomToFocused();
   else if (key === "0") act.fit();
+  else if (key === "b" || key === "Backspace") act.back(event.shiftKey);
   else if (key === "?") act.showKeys();
   else if (key === "l") act.follow();
   else if (key === "c") act.toggleFocusLane();

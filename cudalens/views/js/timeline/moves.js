@@ -10,6 +10,9 @@ import { describeEvent } from "./words.js";
 /** @import { TimeRange } from "./view.js" */
 
 const MAX_FRAME_TIMES = 2000;
+const MAX_PLACES = 100;
+/** A window that showed for so long is a place to go back to, ms; the windows during a gesture are not. */
+const REST_MS = 500;
 
 /** @param {Timeline} timeline */
 export function measure(timeline) {
@@ -82,6 +85,45 @@ export function askFrame(timeline) {
  * @param {TimeRange} view
  */
 export function moveTo(timeline, view) {
+  keepPlace(timeline);
+  setView(timeline, view);
+}
+
+/**
+ * Keeps the window that shows as a place to go back to, if it showed long enough to be one.
+ *
+ * @param {Timeline} timeline
+ */
+function keepPlace(timeline) {
+  if (performance.now() - timeline.movedAt <= REST_MS) return;
+  timeline.before.push(timeline.view);
+  if (timeline.before.length > MAX_PLACES) timeline.before.shift();
+  timeline.after = [];
+}
+
+/**
+ * Goes back to the window before the last move, or forward again.
+ *
+ * @param {Timeline} timeline
+ * @param {boolean} isForward
+ */
+export function goBack(timeline, isForward) {
+  const [from, to] = isForward ? [timeline.after, timeline.before] : [timeline.before, timeline.after];
+  const { view } = timeline;
+  let place = from.pop();
+  // A move at the edge of the trace changes nothing.
+  while (place?.[0] === view[0] && place[1] === view[1]) place = from.pop();
+  if (place === undefined) return;
+  to.push(view);
+  glide(timeline, place);
+}
+
+/**
+ * @param {Timeline} timeline
+ * @param {TimeRange} view
+ */
+function setView(timeline, view) {
+  timeline.movedAt = performance.now();
   const next = clampWindow(view, timeline.extent);
   if (next[0] === timeline.view[0] && next[1] === timeline.view[1]) return;
   timeline.view = next;
@@ -96,10 +138,19 @@ export function moveTo(timeline, view) {
  * @param {TimeRange} view
  */
 export function glideTo(timeline, view) {
+  keepPlace(timeline);
+  glide(timeline, view);
+}
+
+/**
+ * @param {Timeline} timeline
+ * @param {TimeRange} view
+ */
+function glide(timeline, view) {
   const target = clampWindow(view, timeline.extent);
   timeline.held.clear();
   if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
-    moveTo(timeline, target);
+    setView(timeline, target);
     return;
   }
   const from = timeline.view;
@@ -109,7 +160,7 @@ export function glideTo(timeline, view) {
     began ??= now;
     const share = Math.min(1, (now - began) / 180);
     const ease = 1 - (1 - share) ** 3;
-    moveTo(
+    setView(
       timeline,
       share < 1 ? [from[0] + (target[0] - from[0]) * ease, from[1] + (target[1] - from[1]) * ease] : target,
     );

@@ -57,6 +57,9 @@ import { fitWindow, layoutLanes, timelineExtent } from "./view.js";
  * @property {TimeRange} whole The window that shows the whole trace.
  * @property {TimeRange} extent First start and last end.
  * @property {TimeRange} view The window that shows.
+ * @property {TimeRange[]} before Windows to go back to, the last one at the end.
+ * @property {TimeRange[]} after Windows to go forward to, the next one at the end.
+ * @property {number} movedAt When the window moved last, ms of `performance.now()`.
  * @property {RowIndex} index
  * @property {LaunchIndex} launches
  * @property {Set<number>} collapsed Lanes.
@@ -125,6 +128,9 @@ export function createState(root, data, options) {
     whole,
     extent: timelineExtent(data),
     view: [...whole],
+    before: [],
+    after: [],
+    movedAt: -Infinity,
     index,
     launches: launchIndex(data),
     collapsed,

@@ -34,7 +34,7 @@ LAUNCH_ARGUMENTS = [
 ]
 #: The headless shell needs half the CPU time of the whole browser.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-TIMEOUT_MS = 30_000
+TIMEOUT_MS = 90_000  # of a machine that does much else
 
 
 def pytest_collection_modifyitems(items):

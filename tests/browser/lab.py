@@ -19,7 +19,7 @@ from urllib.request import Request, urlopen
 
 import nbformat
 
-TIMEOUT_MS = 30_000
+TIMEOUT_MS = 90_000  # of a machine that does much else
 
 
 class Lab:
@@ -107,11 +107,13 @@ class Lab:
 
 _DISABLED = {"@jupyterlab/apputils-extension:splash": True}
 
-#: Unsaved changes would open a dialog.
+#: Unsaved changes would open a dialog, and a notebook that closes before its kernel has started is an exception on the
+#: page.
 _OPEN_ALONE = """async (path) => {
   const { shell, commands } = window.jupyterapp;
   for (const widget of [...shell.widgets('main')]) {
     if (widget.context?.model) widget.context.model.dirty = false;
+    await Promise.race([widget.context?.sessionContext?.ready, new Promise((end) => setTimeout(end, 10000))]);
     widget.close();
   }
   const widget = await commands.execute('docmanager:open', { path });

@@ -16,7 +16,7 @@ from typing import Any, Final
 #: Sections whose rows are stacked on narrow pages.
 _STACKED: Final = frozenset(
     {
-        *("findings", "graphs", "syncs", "memory", "compare", "compiled"),
+        *("findings", "graphs", "syncs", "memory", "compiled"),
         *("costs", "fit", "lines", "modules", "steps", "ranks"),
     }
 )

@@ -78,12 +78,12 @@ class WatchPanel(anywidget.AnyWidget):
         state = {"tree": to_json(view.section(self._run)), "number": self._number}
         num_bytes = len(json.dumps(state))
         self._panel = state
-        num_bytes = num_bytes + self._send_recording(self._run)
-        spent = time.thread_time() - began
-        self._next_s = now + max(PERIOD_S, num_bytes / BYTES_PER_S, min(spent / _SHARE, _MOST_PERIOD_S))
         if is_last:
             status = self._run.facts.status
             self._ended = "The run has ended." if status == "ok" else f"The run has ended: {status}."
+        num_bytes = num_bytes + self._send_recording(self._run)
+        spent = time.thread_time() - began
+        self._next_s = now + max(PERIOD_S, num_bytes / BYTES_PER_S, min(spent / _SHARE, _MOST_PERIOD_S))
         if is_last or now - self._kept_s >= _KEPT_S:
             self._kept_s = now
             self.keep()

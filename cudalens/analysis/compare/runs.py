@@ -365,7 +365,9 @@ def _statuses(rows: Rows, delta: Floats) -> list[str]:
     else:
         found[np.abs(delta) <= width] = "same"
     had, has = ((values[0] > 0).mean(axis=1) for values in (rows.old, rows.new))
-    found[(had == 0) & (has >= _OFTEN)], found[(has == 0) & (had >= _OFTEN)] = "added", "removed"
+    is_other = delta != 0  # a row of few steps has a median of 0 on both sides
+    found[is_other & (had == 0) & (has >= _OFTEN)] = "added"
+    found[is_other & (has == 0) & (had >= _OFTEN)] = "removed"
     return found.tolist()
 
 

@@ -232,7 +232,8 @@ class _Between:
             case BlockRecordedOnStream() if self._is_of_race(record.region.start):
                 return self._act("record_stream", record.stream)
             case MemoryAllocated() | MemoryFreed() if self._is_of_race(record.region.start):
-                return {"act": type(record).__name__.lower(), "tensor": record.tensor, "place": _place(record.place)}
+                act = "alloc" if isinstance(record, MemoryAllocated) else "free"
+                return {"act": act, "tensor": record.tensor, "place": _place(record.place)}
         return None
 
     def _is_of_race(self, start: int) -> bool:

@@ -76,13 +76,13 @@ def _whole(found: Differences) -> str:
     if whole.limit:
         hint = " (give several runs a side)" if "noise" in whole.limit else ""
         return f"{b} {_took(whole.ratio)} in these runs ({_durations(whole)}); {whole.limit}{hint}"
-    return f"{b} {_changed(whole.ratio)} ({_durations(whole)}, {_interval(whole)})"
+    return f"{b} {_changed(whole.ratio)} ({_measured(whole)})"
 
 
 def _host(whole: Change, host: Change, b: str) -> str:
     """Return the host's time without interruptions changed; whole steps vary too much to show it."""
     spread = f"whole {whole.unit}s vary too much to show it: {_durations(whole)}"
-    return f"{b} {_changed(host.ratio or 0)} without interruptions ({_durations(host)}, {_interval(host)}); {spread}"
+    return f"{b} {_changed(host.ratio or 0)} without interruptions ({_measured(host)}); {spread}"
 
 
 def _same(whole: Change) -> str:
@@ -113,6 +113,13 @@ def _took(ratio: float) -> str:
     if units.is_factor(ratio):
         return f"took {change}" if ratio > 0 else f"was {change}"
     return f"took {units.percent(100 * abs(ratio))} {'less' if ratio < 0 else 'more'} time"
+
+
+def _measured(whole: Change) -> str:
+    """Return the times of both sides, and the interval of their ratio where repeats differ."""
+    if whole.low == whole.high:
+        return _durations(whole)
+    return f"{_durations(whole)}, {_interval(whole)}"
 
 
 def _interval(whole: Change) -> str:
@@ -272,7 +279,12 @@ def changes_section(found: Differences, key: str) -> Section | None:
         low, high, delta = row[f"low_{unit}"], row[f"high_{unit}"], row[_delta(key)]
         difference = signed(delta)
         bar = signed_bar(difference, delta / most, color_of(delta, row["status"]))
-        interval = "-" if pd.isna(low) else units.interval(signed(low), signed(high))
+        if pd.isna(low):
+            interval = "-"
+        elif low == high:  # the repeats are equal
+            interval = ""
+        else:
+            interval = units.interval(signed(low), signed(high))
         change = row["status"] if row["status"] in ("added", "removed") else _change(row["change_pct"])
         where = str(row.get("where", row.get("op", "")))
         calls = "" if is_memory else _calls(row["a_count"], row["b_count"])
@@ -281,11 +293,11 @@ def changes_section(found: Differences, key: str) -> Section | None:
         rows.append(Row((name, where, bar, *times, interval, change, calls)))
     columns = (
         Column("name", text_width=48, html_width=96),
-        Column(_WHERE.get(key, "where"), text_width=24, html_width=32),
-        Column("", text_width=0),
+        Column(_WHERE.get(key, "where"), "where", text_width=24, html_width=32),
+        Column("", "bar", text_width=0),
         *(Column(title, title if title == "interval" else "", "right") for title in _NUMBERS),
     )
-    drawn = Table(columns, rows, len(table), more=(_ROW_NOUNS[key], ""), is_stacked=True)
+    drawn = Table(columns, rows, len(table), more=(_ROW_NOUNS[key], ""))
     return Section("", "cc", title=SECTIONS[key], blocks=(drawn,))
 
 

@@ -26,7 +26,7 @@ _COLUMNS: Final = (
     Column("try", "try", is_below=True),
 )
 _LEGEND: Final = (
-    "Cost: what the advice can save at most, and its share of the measured time. Findings can overlap; do not add "
+    "Gain: what the advice can save at most, and its share of the measured time. Findings can overlap; do not add "
     "them. (measured): the cause was recorded; (likely) and (possible): it was inferred, so expect less. "
     "cudalens.analysis.findings(trace) has the events of each. %cudaprofile try N runs the cell with and without "
     "the fix of finding N, and %cudaprofile try all keeps what helps."

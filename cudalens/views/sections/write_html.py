@@ -14,10 +14,13 @@ from cudalens.views import assets
 from cudalens.views.sections import model
 from cudalens.views.sections.markup import Child, Node, element
 from cudalens.views.sections.model import parts_of
-from cudalens.views.sections.write_text import more_text
+from cudalens.views.sections.write_text import cell_text, more_text
 
 _MAX_TITLE: Final = 1000
 _MAX_TEXT: Final = 2000
+#: Characters of a row that fit on a page of 600 px in JupyterLab, and those between two columns.
+_NARROW: Final = 72
+_GAP: Final = 2
 _TAGS: Final = {"strong": "strong", "code": "code", "key": "kbd", "line": "div", "paragraph": "p"}
 _DIFF: Final = {"+": "cl-diff-add", "-": "cl-diff-del", "@": "cl-diff-hunk"}
 
@@ -153,23 +156,38 @@ def _rows(table: model.Table, rows: Sequence[model.Row], css: str, *, has_heads:
     columns = table.columns
     styles = [None if css else f"text-align:{column.align};vertical-align:top" for column in columns]
     heads = (
-        element("th", c.title, scope="col", style=style) if c.title else element("td", style=style)
+        element("th", c.title, scope="col", class_=_class(css, c.key), style=style)
+        if c.title
+        else element("td", style=style)
         for c, style in zip(columns, styles, strict=True)
     )
     head = element("thead", element("tr", *heads)) if has_heads else None
-    body = element("tbody", *(_row(table, row, css, styles) for row in rows))
+    is_stacked = table.is_stacked and not _is_narrow(table)
+    body = element("tbody", *(_row(table, row, css, styles, is_stacked=is_stacked) for row in rows))
     return element("div", element("table", head, body, class_=_class(css, table.key)), class_=_class(css, "scroll"))
 
 
-def _row(table: model.Table, row: model.Row, css: str, styles: Sequence[str | None]) -> Node:
+def _is_narrow(table: model.Table) -> bool:
+    """Whether each row of a table fits on one line of a narrow page."""
+    cells = [cell for row in table.rows for cell in row.cells]
+    if any(isinstance(part, model.Picture) for cell in cells for part in parts_of(cell)):
+        return False
+    num_characters = 0
+    for number, column in enumerate(table.columns):
+        texts = [column.title, *(cell_text(row.cells[number]) for row in table.rows)]
+        num_characters += _GAP + max(map(len, texts))
+    return num_characters <= _NARROW
+
+
+def _row(table: model.Table, row: model.Row, css: str, styles: Sequence[str | None], *, is_stacked: bool) -> Node:
     cells = (
         element(
             "td",
             *_cell(cell, column.html_width),
             class_=_class(css, column.key),
             style=style,
-            data_label=column.title if table.is_stacked else None,
-            data_wide=table.is_stacked and column.align == "left",
+            data_label=column.title if is_stacked else None,
+            data_wide=is_stacked and column.align == "left",
         )
         for column, cell, style in zip(table.columns, row.cells, styles, strict=True)
     )

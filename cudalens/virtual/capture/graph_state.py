@@ -191,10 +191,12 @@ class GraphState:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         if not self.is_instantiated:
             self.instantiate()
-        stream = self.gpus.machine.current_stream(self.device)
-        fill(stream, self.graph.num_generators)
-        self.graph.replay(stream)
-        gpu_trace.emit(gpu_trace.GraphReplayed(self._number, stream.handle))
+        machine = self.gpus.machine
+        with machine.host_time.call():
+            stream = machine.current_stream(self.device)
+            fill(stream, self.graph.num_generators)
+            self.graph.replay(stream)
+            gpu_trace.emit(gpu_trace.GraphReplayed(self._number, stream.handle))
 
     def reset(self) -> None:
         """Release the graph and its memory."""

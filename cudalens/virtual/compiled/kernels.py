@@ -188,32 +188,33 @@ def launch_kernel(gpus: Gpus, kernel: Any, named: Mapping[str, Any]) -> None:
         kernel: A `DeviceKernel`, or another object with its attributes and methods.
         named: The arguments by name.
     """
-    written = [value for name, value in named.items() if isinstance(value, torch.Tensor) and kernel.writes(name)]
-    tensors = [value for value in named.values() if isinstance(value, torch.Tensor)]
-    place = next(filter(None, map(residence_of, tensors)), None)
-    device = gpus.machine.current_device if place is None else place.device
-    call, values = KernelCall(kernel, tuple(named)), tuple(named.values())
-    stream, log = gpus.machine.current_stream(device), gpus.machine.op_log
-    if log is not None:
-        log.begin_call(f"{NAMESPACE}::{kernel.name}", call, values, {})
-    if gpus.shapes is not None:
-        for tensor in written:
-            forget(tensor)
-    elif stream.capture is not None:
-        stream.capture.run(call, values, {})
-    else:
-        call(*values)
-    kernel.model(device, named, tensors)
-    if log is not None:
-        log.called(written)
-    if gpu_trace.is_on():
-        arguments = tuple(
-            (name, value, kernel.is_certain and kernel.writes(name))
-            for name, value in named.items()
-            if isinstance(value, torch.Tensor)
-        )
-        launched = gpu_trace.KernelLaunched(kernel.name, device.index, stream.handle, arguments, kernel.is_certain)
-        gpu_trace.emit(launched)
+    with gpus.machine.host_time.call():
+        written = [value for name, value in named.items() if isinstance(value, torch.Tensor) and kernel.writes(name)]
+        tensors = [value for value in named.values() if isinstance(value, torch.Tensor)]
+        place = next(filter(None, map(residence_of, tensors)), None)
+        device = gpus.machine.current_device if place is None else place.device
+        call, values = KernelCall(kernel, tuple(named)), tuple(named.values())
+        stream, log = gpus.machine.current_stream(device), gpus.machine.op_log
+        if log is not None:
+            log.begin_call(f"{NAMESPACE}::{kernel.name}", call, values, {})
+        if gpus.shapes is not None:
+            for tensor in written:
+                forget(tensor)
+        elif stream.capture is not None:
+            stream.capture.run(call, values, {})
+        else:
+            call(*values)
+        kernel.model(device, named, tensors)
+        if log is not None:
+            log.called(written)
+        if gpu_trace.is_on():
+            arguments = tuple(
+                (name, value, kernel.is_certain and kernel.writes(name))
+                for name, value in named.items()
+                if isinstance(value, torch.Tensor)
+            )
+            launched = gpu_trace.KernelLaunched(kernel.name, device.index, stream.handle, arguments, kernel.is_certain)
+            gpu_trace.emit(launched)
 
 
 def issue_kernel(

@@ -133,6 +133,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _run_or_explain(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._gpus.is_closed:  # on a thread that runs after the device has ended
             return func(*args, **kwargs)
+        self._host_time.enter()
         try:
             if _num_function_modes():  # in a backward pass: do not call the user's function modes
                 with torch._C.DisableTorchFunction():
@@ -149,6 +150,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 raise better from error
             finally:
                 del better  # this frame is in its traceback: a cycle would keep the tensors of the call
+        finally:
+            self._host_time.leave()
 
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         log = self._machine.op_log

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.device import call_tracing
@@ -207,7 +208,7 @@ class Machine:
     def __init__(self, spec: DeviceSpec, num_devices: int, signals: Signals, *, measures_host: bool = False) -> None:
         self.spec, self.signals = spec, signals
         self.now_ns, self.thread = 0, threading.get_ident()
-        self.host_time = HostTime(self._advance if measures_host else None)
+        self.host_time = HostTime(self._advance if measures_host else None, use=thread_use())
         self.recorder: Recorder | None = None
         self.op_log: OpLog | None = None
         self.captures: list[Capture] = []
@@ -362,12 +363,33 @@ class Machine:
 SHORT_NS: Final = 50_000
 
 
+@cache
+def thread_use() -> Callable[[], tuple[int, int]] | None:
+    """Return a function for the CPU time of a thread so far, ns, and how often it gave up its core to wait.
+
+    None where the system does not count the waits: without them, a sleep looks like the time of another program.
+    """
+    try:
+        from resource import RUSAGE_THREAD, getrusage
+    except ImportError:  # Windows, macOS
+        return None
+    before = getrusage(RUSAGE_THREAD).ru_nvcsw
+    time.sleep(1e-6)
+    if getrusage(RUSAGE_THREAD).ru_nvcsw == before:
+        return None
+    return lambda: (time.thread_time_ns(), getrusage(RUSAGE_THREAD).ru_nvcsw)
+
+
 class HostTime:
     """The gaps between calls on the thread that made this object.
+
+    A gap in which the thread never waited counts its CPU time alone: other programs of a busy machine are not the
+    program's.
 
     Args:
         advance: Called with each gap, ns; None only counts.
         now_ns: The real clock, ns.
+        use: A function as `thread_use` returns it; None counts real time alone.
 
     Attributes:
         now_ns: The real clock, ns.
@@ -375,10 +397,14 @@ class HostTime:
     """
 
     def __init__(
-        self, advance: Callable[[int], None] | None = None, now_ns: Callable[[], int] = time.perf_counter_ns
+        self,
+        advance: Callable[[int], None] | None = None,
+        now_ns: Callable[[], int] = time.perf_counter_ns,
+        use: Callable[[], tuple[int, int]] | None = None,
     ) -> None:
         self.total_ns = 0
-        self._advance, self.now_ns = advance, now_ns
+        self._advance, self.now_ns, self._use = advance, now_ns, use
+        self._left_use = (0, 0) if use is None else use()
         self._thread = threading.get_ident()
         self._depth, self._left_ns = 0, now_ns()
 
@@ -392,7 +418,9 @@ class HostTime:
         if threading.get_ident() != self._thread:
             return
         if not self._depth:
-            self._count(self.now_ns() - self._left_ns)
+            gap_ns = self.now_ns() - self._left_ns
+            if gap_ns >= SHORT_NS:
+                self._count(self._own_time(gap_ns))
         self._depth += 1
 
     @call_tracing.pausable
@@ -402,7 +430,16 @@ class HostTime:
             return
         self._depth = max(self._depth - 1, 0)
         if not self._depth:
-            self._left_ns = self.now_ns()
+            self._leave()
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """A call of torch that no function mode sees: what the device computes inside is not the program's time."""
+        self.enter()
+        try:
+            yield
+        finally:
+            self.leave()
 
     def add(self, begin_ns: int) -> None:
         """Count the time since `begin_ns` on the real clock: an operator on host tensors."""
@@ -412,12 +449,23 @@ class HostTime:
     def skip(self) -> None:
         """Leave out the time since the last call: it is not the program's."""
         if threading.get_ident() == self._thread and not self._depth:
-            self._left_ns = self.now_ns()
+            self._leave()
 
     def catch_up(self) -> None:
         """Count the gap up to now, before something reads the virtual clock."""
         self.enter()
         self.leave()
+
+    def _leave(self) -> None:
+        self._left_ns = self.now_ns()
+        if self._use is not None:
+            self._left_use = self._use()
+
+    def _own_time(self, gap_ns: int) -> int:
+        if self._use is None:
+            return gap_ns
+        (left_cpu_ns, left_waits), (cpu_ns, waits) = self._left_use, self._use()
+        return gap_ns if waits > left_waits else min(gap_ns, cpu_ns - left_cpu_ns)
 
     def _count(self, gap_ns: int) -> None:
         if gap_ns < SHORT_NS:

@@ -256,6 +256,18 @@ def test_the_operations_between_include_both_streams_events_and_waits():
     assert finding.fix.kind is FixKind.WAIT_STREAM
 
 
+def test_the_operations_between_include_the_free_and_the_allocation_of_the_memory():
+    ops = [
+        alloc("x", 512),
+        launch("s1", reads=["x"]),
+        op("free", t="x"),
+        alloc("y", 512, reuse="x"),
+        launch("s0", writes=["y"]),
+    ]
+    (finding,) = findings_of(records_of(ops), replay(ops))
+    assert [step["act"] for step in finding.between] == ["first", "free", "alloc", "second"]
+
+
 def test_a_long_story_is_cut_in_the_middle():
     ops = [alloc("a"), launch("s1", writes="a"), *[launch("s0") for _ in range(500)], launch("s0", reads="a")]
     (race,) = replay(ops)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
+from contextlib import contextmanager
 
 import pytest
 import torch
 
 import cudalens
-from cudalens.virtual import device
-from cudalens.virtual.timing.machine import SHORT_NS, HostTime
+from cudalens.device import gpu_trace
+from cudalens.virtual import context, device
+from cudalens.virtual.timing.machine import SHORT_NS, HostTime, thread_use
 
 GAP = 3 * SHORT_NS
 
@@ -88,6 +91,25 @@ def test_skipped_time_does_not_count(host, clock, gaps):
     assert gaps == []
 
 
+@pytest.mark.parametrize(("waits", "counted"), [(0, GAP), (1, 4 * GAP)])
+def test_time_of_other_programs_does_not_count_and_a_wait_does(clock, gaps, waits, counted):
+    use = [0, 0]
+    host = HostTime(gaps.append, clock, lambda: tuple(use))
+    clock.now += 4 * GAP
+    use[:] = GAP, waits
+    call(host, clock)
+    assert gaps == [counted]
+
+
+def test_a_sleep_is_seen_as_a_wait():
+    use = thread_use()
+    if use is None:
+        pytest.skip("this system does not count the waits of a thread")
+    _, before = use()
+    time.sleep(0.001)
+    assert use()[1] > before
+
+
 def test_without_the_option_the_gaps_are_only_counted(clock):
     host = HostTime(None, clock)
     clock.now += GAP
@@ -95,12 +117,64 @@ def test_without_the_option_the_gaps_are_only_counted(clock):
     assert (host.total_ns, host.is_measured) == (GAP, False)
 
 
-def busy(num_ns):
-    """Python code that takes at least this real time."""
-    import time
+@pytest.fixture
+def during(clock):
+    """Let the clock move by `GAP` whenever the device sends an event of a kind; gives the host time of the block."""
 
-    end = time.perf_counter_ns() + num_ns
-    while time.perf_counter_ns() < end:
+    @contextmanager
+    def watch(kind):
+        host = context.active().gpus.machine.host_time
+        host.now_ns = clock
+        host.skip()
+        before = host.total_ns
+
+        def work(event):
+            if isinstance(event, kind):
+                clock.now += GAP
+
+        started = clock.now
+        with gpu_trace.subscribe(work):
+            yield lambda: host.total_ns - before
+        host.catch_up()
+        assert clock.now > started
+
+    return watch
+
+
+def test_a_replay_is_a_call(during):
+    with device("h100"):
+        x = torch.ones(8, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            x.add_(1)
+        with during(gpu_trace.GraphReplayed) as host_ns:
+            graph.replay()
+        assert host_ns() == 0
+
+
+def test_a_kernel_of_compiled_code_is_a_call(during):
+    with device("h100"):
+        x = torch.ones(8, device="cuda")
+        function = torch.compile(lambda x: x.sin() + 1)
+        function(x)
+        with during(gpu_trace.KernelLaunched) as host_ns:
+            function(x)
+        assert host_ns() == 0
+
+
+def test_an_operator_that_no_function_mode_sees_is_a_call(during):
+    with device("h100"):
+        x = torch.ones(8, device="cuda")
+        with during(gpu_trace.MemoryAllocated) as host_ns, torch._C.DisableTorchFunction():
+            y = x + 1
+        assert host_ns() == 0
+        assert y.tolist() == [2.0] * 8
+
+
+def busy(num_ns):
+    """Python code that takes at least this CPU time."""
+    end = time.thread_time_ns() + num_ns
+    while time.thread_time_ns() < end:
         pass
 
 

@@ -11,7 +11,7 @@ from cudalens.analysis import units
 from cudalens.analysis.findings.finding import Finding, overlapped, with_work, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.groups import length, subtract
-from cudalens.analysis.time.sync_advice import FACTORY, SyncAdvice
+from cudalens.analysis.time.sync_advice import FACTORY, SyncAdvice, waited_ns
 from cudalens.analysis.time.work import COMPUTE
 from cudalens.frames.column_arrays import Ints
 from cudalens.frames.sync_kinds import SyncKind
@@ -72,6 +72,9 @@ _ON_DEVICE: Final = 0.05
 #: A smaller copy takes less than the 10 µs that its call and its start on the device cost (PCIe: 25 bytes per ns).
 _SMALL_BYTES: Final = 64 << 10
 _MIN_SMALL: Final = 20
+
+#: A gain of small copies that is more than so many times the idle time in their calls is not that of calls.
+_BEYOND: Final = 2
 
 #: A copy of 64 KiB at the rate of a bus takes less; for copies of unknown size.
 _LONG_NS: Final = 10_000
@@ -261,11 +264,16 @@ def small_copies(arrays: TraceArrays) -> Iterator[Finding]:
     times = arrays.time_of(calls)
     idle = length(subtract(times, arrays.busy))
     ops = arrays.outermost_ops(calls)
-    gain = arrays.steady.gain(without_waits(arrays.beneath(ops)), without_host(ops), with_work(rows, 0.0))
+    inside = arrays.beneath(ops)
+    gain = arrays.steady.gain(without_waits(inside), without_host(ops), with_work(rows, 0.0))
+    waits = arrays.trace.syncs
+    waited = waited_ns(waits[waits["event"].isin(inside).fillna(False).to_numpy(bool)])
+    emptied = f"; the host waited {units.duration(waited)} for the GPU in them, which emptied the queue"
     median = units.size(float(np.median(arrays.ints("num_bytes", rows))))
     what = (
         f"{_copies(rows)} to the GPU, with a median of {median}: their calls "
-        f"took {units.duration(length(times))}, {units.duration(idle)} of it while the GPU was idle."
+        f"took {units.duration(length(times))}, {units.duration(idle)} of it while the GPU was idle"
+        f"{emptied if waited > idle and gain > _BEYOND * idle else ''}."
     )
     advice = "combine small tensors and copy once (torch.stack, one pinned buffer), or create them on the device"
     if not arrays.has_torch:

@@ -248,3 +248,50 @@ def test_idle_time_is_not_known_where_the_work_of_most_launches_is_missing():
         world.number += 1
         world.host("cudaLaunchKernel", "cuda_runtime", world.now, 5 * MS, correlation_id=world.number).sleep(5 * MS)
     assert by_rule(world.device("add", MS), source="file:nsys") == {}
+
+
+def measured_convolution(world, times):
+    for _ in range(times):
+        world.device("void implicit_convolve_sgemm<float>", 60 * US).wait("cudaEventSynchronize")
+    return world.device("void implicit_convolve_sgemm<float>", 60 * US)
+
+
+def test_convolutions_that_measure_algorithms_are_those_that_wait_for_events():
+    """Also in a backward pass of an older torch, of few kernels, and where no later call shows what is usual."""
+    world = World()
+    for _ in range(4):
+        world.within("aten::cudnn_convolution", lambda w: measured_convolution(w, 3), "cpu_op")
+
+        def gradients(world):
+            for name in ("input", "weight"):
+                world.within(f"aten::cudnn_convolution_backward_{name}", lambda w: measured_convolution(w, 2), "cpu_op")
+
+        world.within("aten::cudnn_convolution_backward", gradients, "cpu_op")
+    one = by_rule(world.wait())["autotuning"]
+    assert "8 convolutions tried algorithms in the measured window: 40 kernels, 2.40 ms" in one.what
+    assert one.gain_ns == pytest.approx(28 * 60 * US, rel=0.1)
+
+
+def test_a_gain_beyond_the_idle_time_after_waits_is_explained():
+    """Without its waits a host is ahead of the GPU, and gaps before launches are gone as well."""
+    world = World()
+    for _ in range(10):
+        world.kernels(50, 30 * US, every=10 * US).device("Memcpy DtoH", US, cat="gpu_memcpy", num_bytes=4).wait()
+        world.kernels(10, 5 * US, every=15 * US)
+    one = by_rule(world, source="file:kineto")["host_sync"]
+    assert one.gain_ns > 2 * 100 * US
+    assert "; a host that does not wait also launches ahead of the GPU" in one.what
+    without = World()
+    for _ in range(20):
+        without.device("a", 40 * US).wait()
+    assert "launches ahead" not in by_rule(without, source="file:kineto")["host_sync"].what
+
+
+def test_small_copies_in_which_the_host_waits_for_the_gpu_say_so():
+    world = World()
+    for _ in range(25):
+        world.kernels(20, 40 * US, every=5 * US)
+        world.device(PAGEABLE, US, cat="gpu_memcpy", call="cudaMemcpyAsync", waits=True, num_bytes=8)
+        world.kernels(20, 5 * US, every=10 * US)
+    one = by_rule(world, source="file:kineto")["small_copies"]
+    assert "; the host waited 16.6 ms for the GPU in them, which emptied the queue" in one.what

@@ -317,7 +317,8 @@ def full_precision(arrays: TraceArrays) -> Iterator[Finding]:
     """``fp32_math``: matrix products and convolutions run in FP32 on units other than the tensor cores.
 
     Gain: what a replay saves in which these kernels take the time that corresponds to the peak rate of the tensor
-    cores. It is an upper bound: memory can limit the faster kernels. Kernels are recognized by the names that cuBLAS,
+    cores; where no launches are recorded, this part of the time in which only they ran, if that is more. It is an upper
+    bound: memory can limit the faster kernels. Kernels are recognized by the names that cuBLAS,
     cuDNN, CUTLASS and Tensile give to FP32. Devices without tensor cores get no finding. Threshold: a twentieth of
     the window.
     """
@@ -328,6 +329,8 @@ def full_precision(arrays: TraceArrays) -> Iterator[Finding]:
     is_geforce = arrays.is_geforce and capability in _GEFORCE_RATIOS
     ratio = (_GEFORCE_RATIOS if is_geforce else _RATIOS).get(capability or 0.0, _USUAL_RATIO)
     gain = arrays.steady.gain(with_work(rows, 1 / ratio))
+    if not (arrays.work.launch >= 0).any():  # a replay does not know what streams wait for
+        gain = max(gain, round(arrays.exposed(arrays.is_work(rows)) * (1 - 1 / ratio)))
     if arrays.is_minor(gain, _SHARE):
         return
     taken = int(arrays.dur[rows].sum())

@@ -54,10 +54,10 @@ def waiting(arrays: TraceArrays) -> Iterator[Finding]:
     """``host_sync``: the devices run out of work because the host waited for them.
 
     Gain: what a replay saves in which the calls do not wait, also in later gaps, since the host is ahead then; where
-    they are not recorded, the gaps that begin while the host waits. Waits after which no device was idle gain nothing. A single explicit synchronisation, as a clock needs
-    it, is not reported, nor are, without torch, one or two waits with idle time of less than a 20th of the window.
-    One finding per line; one for several lines if removing the waits of one of them alone gains little, because the
-    host then waits at the next.
+    they are not recorded, the gaps that begin while the host waits. Waits after which no device was idle gain nothing.
+    A single explicit synchronisation, as a clock needs it, is not reported, nor are, without torch, one or two waits
+    with idle time of less than a 20th of the window. One finding per line; one for several lines if removing the waits
+    of one of them alone gains little, because the host then waits at the next.
     """
     gaps = arrays.idle.sync
     if not gaps.total_ns:

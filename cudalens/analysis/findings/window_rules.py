@@ -47,7 +47,7 @@ _FEW_LAUNCHES: Final = 0.5
 
 _NOT_RECORDED: Final = (
     "the recorded work does not explain this: kernels are missing from the trace (dropped records, another library), "
-    "or another process used the GPU (nvidia-smi); compare with nsys"
+    "another process used the GPU (nvidia-smi), or the driver of Windows submits work in batches; compare with nsys"
 )
 
 #: What the host did in idle time, by cause, in the sentence about time that no finding explains.
@@ -176,11 +176,11 @@ def unexplained(arrays: TraceArrays, left: Mapping[str, int]) -> Iterator[Findin
 
 
 def _launched_in_time_ns(arrays: TraceArrays) -> int:
-    """Idle time of the devices after the launch of the work that ended it, and after `MAX_LATENCY_NS`, ns."""
+    """Idle time of the devices after the launch of the work that ended it, where that is `MAX_LATENCY_NS` or more."""
     start, end = arrays.busy.end[:-1], arrays.busy.start[1:]
     launch = arrays.work.launch[np.searchsorted(arrays.work.start, end, "left")]
-    is_ready = (launch >= 0) & (arrays.end[np.maximum(launch, 0)] <= start) & (end - start >= MAX_LATENCY_NS)
-    return int((end - start)[is_ready].sum())
+    late = end - np.maximum(arrays.end[np.maximum(launch, 0)], start)
+    return int(late[(launch >= 0) & (late >= MAX_LATENCY_NS)].sum())
 
 
 def _beside_pages_ns(arrays: TraceArrays) -> int:

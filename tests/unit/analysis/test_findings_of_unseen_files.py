@@ -295,3 +295,40 @@ def test_small_copies_in_which_the_host_waits_for_the_gpu_say_so():
         world.kernels(20, 5 * US, every=10 * US)
     one = by_rule(world, source="file:kineto")["small_copies"]
     assert "; the host waited 16.6 ms for the GPU in them, which emptied the queue" in one.what
+
+
+def submitted_late(world, late):
+    """A kernel that begins some time after its launch has returned, while the host launches the next ones."""
+    world.device("first", 20 * US)
+    world.rows[-1]["ts"] += late
+    world.free[7] += late
+    return world.kernels(40, 60 * US, every=50 * US, name="next").wait()
+
+
+def test_work_that_begins_long_after_its_launch_returned_did_not_wait_for_the_host():
+    """The driver of Windows submits work in batches."""
+    world = World()
+    for _ in range(10):
+        submitted_late(world, 1200 * US)
+    found = by_rule(world, source="file:kineto")
+    assert {"host_work", "launch_bound", "host_sync"}.isdisjoint(found)
+    assert found["idle"].gain_ns == pytest.approx(9 * 1200 * US, rel=0.05)
+    assert "began late" in found["idle"].what
+    assert "driver of Windows" in found["idle"].advice
+    pauses = World()
+    for _ in range(10):
+        pauses.device("first", 20 * US).sleep(1200 * US).kernels(40, 60 * US, every=50 * US).wait()
+    assert "host_work" in by_rule(pauses, source="file:kineto")
+
+
+def test_faster_kernels_of_a_device_alone_gain_time_on_several_streams():
+    """Without launches a replay does not know what a stream waits for, and work on another keeps its start."""
+    world = World()
+    for _ in range(10):
+        world.kernels(2, MS, name="ampere_sgemm_128x64_tn")
+        world.free[14] = world.free[7]
+        world.device("ncclDevKernel_AllReduce_Sum_f32_RING_LL", MS, stream=14)
+        world.free[7] = world.free[14]
+    world.rows = [row for row in world.rows if row["cat"] == "kernel"]
+    one = by_rule(world, source="file:kineto")["fp32_math"]
+    assert one.gain_ns == pytest.approx(20 * MS * 7 / 8, rel=0.02)

@@ -270,6 +270,8 @@ def _main_host_row(arrays: TraceArrays, times: Intervals) -> tuple[int, int]:
 
 #: A call of the runtime before the first work that takes this long creates the context.
 _CONTEXT_NS: Final = 20_000_000
+#: Unless it waits: then it is for work from before the recording.
+_WAIT: Final = r"^(?:cuda|cu|hip)(?:Device|Stream|Event|Ctx)Synchronize"
 
 
 #: The name of the time in which no event of the host was recorded.
@@ -335,8 +337,10 @@ def _outside_time(arrays: TraceArrays, is_before: bool, start: int, end: int) ->
     calls = np.flatnonzero(arrays.is_in(*RUNTIME_CATEGORIES))
     found = []
     if is_before:
-        first_calls = calls[arrays.ts[calls] < arrays.window.start]
-        found.append(("creating the context", first_calls[arrays.dur[first_calls] >= _CONTEXT_NS]))
+        first_calls = calls[(arrays.ts[calls] < arrays.window.start) & (arrays.dur[calls] >= _CONTEXT_NS)]
+        is_wait = arrays.is_named(_WAIT)[first_calls]
+        found.append(("creating the context", first_calls[~is_wait]))
+        found.append(("waiting for earlier work", first_calls[is_wait]))
     found += [(name, arrays.host(pattern)) for name, pattern in _CAUSES.items()]
     others = np.flatnonzero((arrays.thread >= 0) & ~arrays.is_in("Trace", "overhead"))
     others = others[~arrays.is_named(_NOT_CALLS, others)]

@@ -6,6 +6,7 @@ import pytest
 from findings_worlds import MS, US, V100, World
 
 from cudalens.analysis import findings, syncs
+from cudalens.analysis.findings.window_rules import outside_times
 from cudalens.frames import build_memory
 
 PAGEABLE = "Memcpy HtoD (Pageable -> Device)"
@@ -332,3 +333,15 @@ def test_faster_kernels_of_a_device_alone_gain_time_on_several_streams():
     world.rows = [row for row in world.rows if row["cat"] == "kernel"]
     one = by_rule(world, source="file:kineto")["fp32_math"]
     assert one.gain_ns == pytest.approx(20 * MS * 7 / 8, rel=0.02)
+
+
+def test_a_long_wait_before_the_first_work_creates_no_context():
+    """A capture of a graph begins with a wait for work that was launched before the recording."""
+
+    def before_first(call):
+        world = World().host(call, "cuda_runtime", 0, 115 * MS).sleep(120 * MS).op("aten::add", US).kernels(3, MS)
+        part, *_ = outside_times(world.trace(source="file:kineto"))
+        return part.causes[0]
+
+    assert before_first("hipDeviceSynchronize") == ("waiting for earlier work", 115 * MS)
+    assert before_first("cudaFree") == ("creating the context", 115 * MS)

@@ -67,6 +67,7 @@ _MIGRATED: Final = 0.05
 _FAULT_NS: Final = 100_000
 _MOSTLY: Final = 0.9
 _NOT_OVERLAPPED: Final = 0.05
+_MOSTLY_COPYING: Final = 0.5
 _ON_DEVICE: Final = 0.05
 
 #: A smaller copy takes less than the 10 µs that its call and its start on the device cost (PCIe: 25 bytes per ns).
@@ -245,6 +246,35 @@ def not_overlapped(arrays: TraceArrays) -> Iterator[Finding]:
     yield arrays.finding(
         "exposed_copies", "copies not overlapped", what, gain, advice, "medium", rows=rows, place=arrays.place_of(rows)
     )
+
+
+def transfer_bound(arrays: TraceArrays) -> Iterator[Finding]:
+    """``transfer_bound``: for most of the window the device only copies from pinned host memory.
+
+    Gain: the time in which no other work ran; a replay keeps the host's launches, which wait for a full queue here.
+    Copies before the first kernel, as of a model, do not count. Thresholds: half of the window; less other work than
+    half of the copies, since `not_overlapped` reports what can be hidden.
+    """
+    rows = np.setdiff1d(arrays.matching(_TO_DEVICE, "gpu_memcpy"), arrays.matching(_PAGEABLE, "gpu_memcpy"))
+    compute = arrays.work.start[arrays.work.kind == COMPUTE]
+    rows = rows[arrays.ts[rows] > compute.min()] if len(compute) else rows[:0]
+    mine = arrays.is_work(rows)
+    alone = arrays.exposed(mine)
+    if arrays.is_minor(alone, _MOSTLY_COPYING) or 2 * length(arrays.work_time(~mine)) > alone:
+        return
+    moved = arrays.ints("num_bytes", rows)
+    total, busy = int(moved[moved > 0].sum()), int(arrays.dur[rows].sum())
+    rate = f" ({units.size(total)}, {total / busy:.1f} GB/s)" if total >= _SMALL_BYTES and busy else ""
+    what = (
+        f"{_copies(rows)} to the GPU{rate} ran for {units.duration(alone)} while no other work did: transfers are what "
+        "limits this run, and there is little other work to hide them."
+    )
+    where = "weights, caches" if arrays.has_torch else "tables, constants"
+    advice = f"keep on the GPU what is copied again ({where}), copy fewer bytes, or do more work for each copy"
+    yield arrays.finding(
+        "transfer_bound", "copies that limit the run", what, alone, advice, "low",
+        rows=rows, place=arrays.place_of(rows),
+    )  # fmt: skip
 
 
 def small_copies(arrays: TraceArrays) -> Iterator[Finding]:

@@ -345,3 +345,40 @@ def test_a_long_wait_before_the_first_work_creates_no_context():
 
     assert before_first("hipDeviceSynchronize") == ("waiting for earlier work", 115 * MS)
     assert before_first("cudaFree") == ("creating the context", 115 * MS)
+
+
+def test_gaps_between_recordings_of_graphs_are_not_those_of_a_loop():
+    """A server records its graphs in pieces at the start; what it launches in between runs once."""
+
+    def recorded(ns):
+        world = World().op("aten::add", US)
+        for _ in range(30):
+            world.device("attention", 10 * US).sleep(90 * US)
+            world.host("hipStreamBeginCapture", "cuda_runtime", world.now, US).sleep(ns)
+            world.host("hipStreamEndCapture", "cuda_runtime", world.now, US).sleep(US)
+            world.kernels(3, 10 * US, every=90 * US)
+        return by_rule(world, source="file:kineto")
+
+    assert {"graph_recording"} == set(recorded(2 * MS))
+    assert {"launch_bound", "graphable"} & set(recorded(100 * US))
+
+
+def offloaded(copy, kernel):
+    """Steps that copy weights from pinned memory, on the stream of the kernels."""
+    world = World().device("gemm", kernel)
+    for _ in range(20):
+        world.device("Memcpy HtoD (Pinned -> Device)", copy, cat="gpu_memcpy", num_bytes=64 << 20)
+        world.device("gemm", kernel)
+    return by_rule(world.wait(), source="file:kineto")
+
+
+def test_a_run_that_mostly_copies_from_the_host_is_limited_by_transfers():
+    one = offloaded(4 * MS, 200 * US)["transfer_bound"]
+    assert "20 copies to the GPU (1.25 GiB, 16.8 GB/s) ran for 80.0 ms while no other work did" in one.what
+    assert one.gain_ns == pytest.approx(80 * MS, rel=0.01)
+    assert "transfer_bound" not in offloaded(4 * MS, 6 * MS)
+    assert "transfer_bound" not in offloaded(4 * MS, 3 * MS)  # which the copies can be hidden beside
+    at_start = World()
+    for _ in range(20):
+        at_start.device("Memcpy HtoD (Pinned -> Device)", 4 * MS, cat="gpu_memcpy", num_bytes=64 << 20)
+    assert "transfer_bound" not in by_rule(at_start.kernels(3, MS).wait(), source="file:kineto")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import pandas as pd
+
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.findings import found_in
 from cudalens.analysis.findings.window_rules import outside_times
@@ -16,7 +18,7 @@ from cudalens.analysis.summary import summarize, wall_ns
 from cudalens.analysis.time.attribution import line_costs, step_costs
 from cudalens.analysis.time.averages import averages
 from cudalens.analysis.time.call_tree import module_tree
-from cudalens.analysis.time.sync_advice import SyncSummary, summarize_syncs, wait_groups, waited_ns
+from cudalens.analysis.time.sync_advice import SyncSummary, is_of_group, summarize_syncs, wait_groups, waited_ns
 from cudalens.analysis.trust.host import missing_work
 from cudalens.frames.sync_kinds import EXPLICIT
 
@@ -62,12 +64,15 @@ _NOTABLE: Final = 0.01
 @once_per_trace
 def wait_summary(trace: Trace) -> SyncSummary:
     """Return the waits of `trace` in a few numbers; waits of several threads at the same time count once."""
-    waits = trace.syncs
-    is_explicit = waits["kind"].isin(EXPLICIT)
+    waits, found = trace.syncs, summarize_syncs(wait_groups(trace))
+    is_explicit, worst = waits["kind"].isin(EXPLICIT), found.worst
+    if worst is not None and not pd.isna(worst["total_ns"]):
+        worst = worst | {"total_ns": waited_ns(waits[is_of_group(waits, worst)])}
     return replace(
-        summarize_syncs(wait_groups(trace)),
+        found,
         hidden_ns=waited_ns(waits[~is_explicit]),
         explicit_ns=waited_ns(waits[is_explicit]),
+        worst=worst,
     )
 
 

@@ -70,6 +70,7 @@ RULES: Final[tuple[Rule, ...]] = (
     copy_rules.unified,
     copy_rules.pageable,
     copy_rules.not_overlapped,
+    copy_rules.transfer_bound,
     copy_rules.small_copies,
     copy_rules.made_on_host,
     copy_rules.layouts,

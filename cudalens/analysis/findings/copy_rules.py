@@ -11,7 +11,7 @@ from cudalens.analysis import units
 from cudalens.analysis.findings.finding import Finding, overlapped, with_work, without_host, without_waits
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.groups import length, subtract
-from cudalens.analysis.time.sync_advice import FACTORY, SyncAdvice
+from cudalens.analysis.time.sync_advice import FACTORY, SyncAdvice, waited_ns
 from cudalens.analysis.time.work import COMPUTE
 from cudalens.frames.column_arrays import Ints
 from cudalens.frames.sync_kinds import SyncKind
@@ -67,11 +67,15 @@ _MIGRATED: Final = 0.05
 _FAULT_NS: Final = 100_000
 _MOSTLY: Final = 0.9
 _NOT_OVERLAPPED: Final = 0.05
+_MOSTLY_COPYING: Final = 0.5
 _ON_DEVICE: Final = 0.05
 
 #: A smaller copy takes less than the 10 µs that its call and its start on the device cost (PCIe: 25 bytes per ns).
 _SMALL_BYTES: Final = 64 << 10
 _MIN_SMALL: Final = 20
+
+#: A gain of small copies that is more than so many times the idle time in their calls is not that of calls.
+_BEYOND: Final = 2
 
 #: A copy of 64 KiB at the rate of a bus takes less; for copies of unknown size.
 _LONG_NS: Final = 10_000
@@ -244,6 +248,35 @@ def not_overlapped(arrays: TraceArrays) -> Iterator[Finding]:
     )
 
 
+def transfer_bound(arrays: TraceArrays) -> Iterator[Finding]:
+    """``transfer_bound``: for most of the window the device only copies from pinned host memory.
+
+    Gain: the time in which no other work ran; a replay keeps the host's launches, which wait for a full queue here.
+    Copies before the first kernel, as of a model, do not count. Thresholds: half of the window; less other work than
+    half of the copies, since `not_overlapped` reports what can be hidden.
+    """
+    rows = np.setdiff1d(arrays.matching(_TO_DEVICE, "gpu_memcpy"), arrays.matching(_PAGEABLE, "gpu_memcpy"))
+    compute = arrays.work.start[arrays.work.kind == COMPUTE]
+    rows = rows[arrays.ts[rows] > compute.min()] if len(compute) else rows[:0]
+    mine = arrays.is_work(rows)
+    alone = arrays.exposed(mine)
+    if arrays.is_minor(alone, _MOSTLY_COPYING) or 2 * length(arrays.work_time(~mine)) > alone:
+        return
+    moved = arrays.ints("num_bytes", rows)
+    total, busy = int(moved[moved > 0].sum()), int(arrays.dur[rows].sum())
+    rate = f" ({units.size(total)}, {total / busy:.1f} GB/s)" if total >= _SMALL_BYTES and busy else ""
+    what = (
+        f"{_copies(rows)} to the GPU{rate} ran for {units.duration(alone)} while no other work did: transfers are what "
+        "limits this run, and there is little other work to hide them."
+    )
+    where = "weights, caches" if arrays.has_torch else "tables, constants"
+    advice = f"keep on the GPU what is copied again ({where}), copy fewer bytes, or do more work for each copy"
+    yield arrays.finding(
+        "transfer_bound", "copies that limit the run", what, alone, advice, "low",
+        rows=rows, place=arrays.place_of(rows),
+    )  # fmt: skip
+
+
 def small_copies(arrays: TraceArrays) -> Iterator[Finding]:
     """``small_copies``: at least twenty calls that copy less than 64 KiB to the device: mostly call overhead.
 
@@ -261,11 +294,16 @@ def small_copies(arrays: TraceArrays) -> Iterator[Finding]:
     times = arrays.time_of(calls)
     idle = length(subtract(times, arrays.busy))
     ops = arrays.outermost_ops(calls)
-    gain = arrays.steady.gain(without_waits(arrays.beneath(ops)), without_host(ops), with_work(rows, 0.0))
+    inside = arrays.beneath(ops)
+    gain = arrays.steady.gain(without_waits(inside), without_host(ops), with_work(rows, 0.0))
+    waits = arrays.trace.syncs
+    waited = waited_ns(waits[waits["event"].isin(inside).fillna(False).to_numpy(bool)])
+    emptied = f"; the host waited {units.duration(waited)} for the GPU in them, which emptied the queue"
     median = units.size(float(np.median(arrays.ints("num_bytes", rows))))
     what = (
         f"{_copies(rows)} to the GPU, with a median of {median}: their calls "
-        f"took {units.duration(length(times))}, {units.duration(idle)} of it while the GPU was idle."
+        f"took {units.duration(length(times))}, {units.duration(idle)} of it while the GPU was idle"
+        f"{emptied if waited > idle and gain > _BEYOND * idle else ''}."
     )
     advice = "combine small tensors and copy once (torch.stack, one pinned buffer), or create them on the device"
     if not arrays.has_torch:

@@ -41,6 +41,9 @@ _HIGH_SHARE: Final = 0.30
 _SUBSUMES: Final = 0.75
 _GRAPH_SHARE: Final = 0.05
 
+#: A run that records CUDA graphs for most of the time is a start, and not a loop.
+_MOSTLY_RECORDING: Final = 0.5
+
 #: Fewer launches are not a loop that launching can slow down.
 _MIN_LAUNCHES: Final = 20
 
@@ -88,7 +91,7 @@ def launching(arrays: TraceArrays) -> Iterator[Finding]:
     """``launch_bound`` and ``graphable``: the devices wait between kernels for the host to launch the next one.
 
     Gain of ``launch_bound``: gaps shorter than `LONG_NS` in which the host was launching, and did nothing that another
-    rule reports. Threshold: a tenth of the devices' time.
+    rule reports. Threshold: a tenth of the devices' time. Not where graphs are recorded for half of it or more.
 
     Gain of ``graphable``: what a replay saves in which each repeat of the same sequence of kernels (`find_repeat`) is
     one launch, at most the gaps within these stretches. Waits for the GPU within the sequence have to be removed first:
@@ -100,6 +103,8 @@ def launching(arrays: TraceArrays) -> Iterator[Finding]:
     if graph is not None:
         yield graph
     if gaps.total_ns < _LAUNCH_SHARE * arrays.span_ns or gaps.num_gaps < _MIN_LAUNCHES:
+        return
+    if length(arrays.idle.by_event["record"]) > _MOSTLY_RECORDING * arrays.span_ns:
         return
     if graph is None or repeat is None or _within(gaps, repeat) < _SUBSUMES * gaps.total_ns:
         confidence = CONFIDENCES[arrays.has_python + (gaps.total_ns < _HIGH_SHARE * arrays.span_ns)]

@@ -2,8 +2,9 @@
 
 A gap between device work is the host's if the work that ends it was launched too late: the launch began after the gap
 did, minus the time in which the fastest launches of the same trace reach the device; or if the launch took `PAUSE_NS`
-or longer, and returned after the gap had begun. Within the host's gaps, reasons
-are assigned in this order:
+or longer, and returned after the gap had begun. Within the host's gaps, reasons are assigned in this order. For 2 and 3
+a gap ends where the launch returned, if its work began `PAUSE_NS` later and the host launched more in between: the rest
+is the driver's, which can submit work in batches.
 
 1. checks of replays, reading data, recording graphs, compiling, driver memory, the profiler itself;
 2. of the rest of a gap that begins while the host waits for the GPU (the wait emptied the queue): the part up to the
@@ -149,7 +150,24 @@ def attribute_idle(arrays: TraceArrays) -> IdleTime:
         by_event[reason] = intersect(unite(remaining, outside), times)
         remaining, outside = subtract(remaining, times), subtract(outside, times)
     queued = gaps.select(~is_host & (gaps.length < MAX_LATENCY_NS))
+    remaining = subtract(remaining, _begun_late(arrays, gaps))
     return IdleTime(by_event, *_divided(arrays, remaining, gaps, wait_end), queued, outside)
+
+
+def _begun_late(arrays: TraceArrays, gaps: Gaps) -> Intervals:
+    """The parts of gaps after the return of the launch of the work that ends them, if that is `PAUSE_NS` late.
+
+    Those in which the host launches later work, so that it is ahead; without long calls of the runtime, which show what
+    the work waits for.
+    """
+    launch = arrays.work.launch[gaps.ended_by]
+    at, dur = arrays.ts[np.maximum(launch, 0)], arrays.dur[np.maximum(launch, 0)]
+    returned = np.maximum(at + dur, gaps.start)
+    launches = np.sort(arrays.ts[arrays.work.launch[arrays.work.launch >= 0]])
+    is_ahead = np.searchsorted(launches, gaps.end) > np.searchsorted(launches, returned)
+    is_late = (launch >= 0) & (dur < PAUSE_NS) & (gaps.end - returned >= PAUSE_NS) & is_ahead
+    calls = np.flatnonzero(arrays.is_in(*RUNTIME_CATEGORIES) & (arrays.dur >= PAUSE_NS))
+    return subtract(union(returned[is_late], gaps.end[is_late]), arrays.time_of(calls))
 
 
 def _outside(arrays: TraceArrays) -> Intervals:

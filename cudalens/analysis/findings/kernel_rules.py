@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis import units
+from cudalens.analysis.event_arrays import nearest_of
 from cudalens.analysis.findings.finding import Finding, fused, with_work, without_host
 from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.groups import length, numbered, union
@@ -222,29 +223,40 @@ def _is_batched(arrays: TraceArrays, rows: Ints) -> Bools:
 
 
 _CONVOLUTION: Final = (
-    r"^aten::(?:cudnn_convolution|miopen_convolution|convolution_backward|cudnn_convolution_transpose)$"
+    r"^aten::(?:cudnn_convolution(?:_transpose)?(?:_backward(?:_input|_weight)?)?|miopen_convolution"
+    r"|convolution_backward)$"
 )
 _MANY_TRIALS: Final = 8
 _TRIAL_RATIO: Final = 4
+#: cuDNN measures an algorithm with a pair of events, for which it waits; a convolution does not wait otherwise.
+_MEASURED: Final = r"^(?:cuda|hip)EventSynchronize$"
+_MIN_MEASURED: Final = 2
 
 
 def autotuning(arrays: TraceArrays) -> Iterator[Finding]:
     """``autotuning``: convolutions try algorithms in the measured window (``torch.backends.cudnn.benchmark``).
 
-    A call counts if it launches at least eight kernels, and four times the median of the calls of its name. Gain: what
-    a replay saves in which the work that such calls launched takes the share of time of the median call.
+    A call counts if it waits for the events of two algorithms, or if it launches at least eight kernels, and four times
+    the median of the calls of its name. Gain: what a replay saves in which the work that such calls launched takes the
+    share of time of one algorithm, or of the median call.
     """
-    rows = arrays.matching(_CONVOLUTION, "cpu_op")
+    rows = arrays.outermost(arrays.matching(_CONVOLUTION, "cpu_op"))
     if len(rows) < _TRIAL_RATIO or not len(arrays.by_launch[0]):
         return
     low, high = arrays.launched_in(rows)
     counts = pd.Series(high - low)
     median = counts.groupby(arrays.events["name"].array[rows].codes).transform("median")
-    trials = ((counts >= _MANY_TRIALS) & (counts >= _TRIAL_RATIO * median)).to_numpy()
-    if not trials.any() or trials.mean() > 1 / 2:
+    is_many = ((counts >= _MANY_TRIALS) & (counts >= _TRIAL_RATIO * median)).to_numpy()
+    measured = _events_waited_for(arrays, rows)
+    is_measured = measured >= _MIN_MEASURED
+    trials = is_measured | (is_many & (is_many.mean() <= 1 / 2))
+    if not trials.any():
         return
     launched = arrays.launched(rows[trials])
-    size, left = length(arrays.work_time(launched)), float((median[trials] / counts[trials]).mean())
+    size = length(arrays.work_time(launched))
+    results = 1 + arrays.is_named("backward$")[rows]  # gradients of the input and of the weight
+    of_call = np.where(is_measured, results / (results + measured), median / counts.clip(lower=1))
+    left = float(of_call[trials].mean())
     gain = arrays.steady.bound(round(size * (1 - left)), with_work(arrays.work.rows[launched], left))
     what = (
         f"{units.plural(int(trials.sum()), 'convolution')} tried algorithms in the measured window: "
@@ -255,6 +267,15 @@ def autotuning(arrays: TraceArrays) -> Iterator[Finding]:
         "torch.backends.cudnn.benchmark = False"
     )
     yield arrays.finding("autotuning", "convolution autotuning", what, gain, advice, "medium", rows=rows[trials])
+
+
+def _events_waited_for(arrays: TraceArrays, rows: Ints) -> Ints:
+    """How many events the host waits for within each of `rows` (none within another)."""
+    is_row = np.zeros(len(arrays.events), bool)
+    is_row[rows] = True
+    around = nearest_of(arrays.parent[arrays.host(_MEASURED)], is_row, arrays.parent)
+    found: Ints = np.bincount(np.searchsorted(rows, around[around >= 0]), minlength=len(rows))
+    return found
 
 
 _SHARE: Final = 0.05
@@ -296,7 +317,8 @@ def full_precision(arrays: TraceArrays) -> Iterator[Finding]:
     """``fp32_math``: matrix products and convolutions run in FP32 on units other than the tensor cores.
 
     Gain: what a replay saves in which these kernels take the time that corresponds to the peak rate of the tensor
-    cores. It is an upper bound: memory can limit the faster kernels. Kernels are recognized by the names that cuBLAS,
+    cores; where no launches are recorded, this part of the time in which only they ran, if that is more. It is an upper
+    bound: memory can limit the faster kernels. Kernels are recognized by the names that cuBLAS,
     cuDNN, CUTLASS and Tensile give to FP32. Devices without tensor cores get no finding. Threshold: a twentieth of
     the window.
     """
@@ -307,6 +329,8 @@ def full_precision(arrays: TraceArrays) -> Iterator[Finding]:
     is_geforce = arrays.is_geforce and capability in _GEFORCE_RATIOS
     ratio = (_GEFORCE_RATIOS if is_geforce else _RATIOS).get(capability or 0.0, _USUAL_RATIO)
     gain = arrays.steady.gain(with_work(rows, 1 / ratio))
+    if not (arrays.work.launch >= 0).any():  # a replay does not know what streams wait for
+        gain = max(gain, round(arrays.exposed(arrays.is_work(rows)) * (1 - 1 / ratio)))
     if arrays.is_minor(gain, _SHARE):
         return
     taken = int(arrays.dur[rows].sum())

@@ -31,6 +31,9 @@ _SMALL_BYTES: Final = 64 << 10
 #: If removing all waits gains more than this times the largest gain of one line, the lines are one finding.
 _JOINT: Final = 1.5
 
+#: Idle time that a replay without waits saves beyond the gaps after them: those of a host that is not ahead.
+_AHEAD: Final = 1.5
+
 #: Kinds of waits whose advice is to read the values later, all at once.
 _READS: Final = (
     SyncKind.ITEM,
@@ -50,11 +53,11 @@ _SIZES: Final = (SyncKind.NONZERO, SyncKind.BOOLEAN_INDEX, SyncKind.UNIQUE, Sync
 def waiting(arrays: TraceArrays) -> Iterator[Finding]:
     """``host_sync``: the devices run out of work because the host waited for them.
 
-    Gain: what a replay saves in which the calls do not wait; where they are not recorded, the gaps that begin while the
-    host waits. Waits after which no device was idle gain nothing. A single explicit synchronisation, as a clock needs
-    it, is not reported, nor are, without torch, one or two waits with idle time of less than a 20th of the window.
-    One finding per line; one for several lines if removing the waits of one of them alone gains little, because the
-    host then waits at the next.
+    Gain: what a replay saves in which the calls do not wait, also in later gaps, since the host is ahead then; where
+    they are not recorded, the gaps that begin while the host waits. Waits after which no device was idle gain nothing.
+    A single explicit synchronisation, as a clock needs it, is not reported, nor are, without torch, one or two waits
+    with idle time of less than a 20th of the window. One finding per line; one for several lines if removing the waits
+    of one of them alone gains little, because the host then waits at the next.
     """
     gaps = arrays.idle.sync
     if not gaps.total_ns:
@@ -123,7 +126,8 @@ def _waiting(arrays: TraceArrays, numbers: Ints, of_first: Ints, gain: int, num_
     what = (
         f"{units.plural(len(waits), 'wait')} of the host{where} {kind}{code}, emptied the queue: the GPU was then idle "
         f"for {units.duration(gaps.total_ns)} in {units.plural(gaps.num_gaps, 'gap')} (the host waited "
-        f"{units.duration(waited_ns(waits))})."
+        f"{units.duration(waited_ns(waits))})"
+        f"{'; a host that does not wait also launches ahead of the GPU' if gain > _AHEAD * gaps.total_ns else ''}."
     )
     rows = waits["event"].dropna().to_numpy(dtype=np.int64)
     return arrays.finding(

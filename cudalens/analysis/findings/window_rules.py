@@ -47,7 +47,7 @@ _FEW_LAUNCHES: Final = 0.5
 
 _NOT_RECORDED: Final = (
     "the recorded work does not explain this: kernels are missing from the trace (dropped records, another library), "
-    "or another process used the GPU (nvidia-smi); compare with nsys"
+    "another process used the GPU (nvidia-smi), or the driver of Windows submits work in batches; compare with nsys"
 )
 
 #: What the host did in idle time, by cause, in the sentence about time that no finding explains.
@@ -176,11 +176,11 @@ def unexplained(arrays: TraceArrays, left: Mapping[str, int]) -> Iterator[Findin
 
 
 def _launched_in_time_ns(arrays: TraceArrays) -> int:
-    """Idle time of the devices after the launch of the work that ended it, and after `MAX_LATENCY_NS`, ns."""
+    """Idle time of the devices after the launch of the work that ended it, where that is `MAX_LATENCY_NS` or more."""
     start, end = arrays.busy.end[:-1], arrays.busy.start[1:]
     launch = arrays.work.launch[np.searchsorted(arrays.work.start, end, "left")]
-    is_ready = (launch >= 0) & (arrays.end[np.maximum(launch, 0)] <= start) & (end - start >= MAX_LATENCY_NS)
-    return int((end - start)[is_ready].sum())
+    late = end - np.maximum(arrays.end[np.maximum(launch, 0)], start)
+    return int(late[(launch >= 0) & (late >= MAX_LATENCY_NS)].sum())
 
 
 def _beside_pages_ns(arrays: TraceArrays) -> int:
@@ -270,6 +270,8 @@ def _main_host_row(arrays: TraceArrays, times: Intervals) -> tuple[int, int]:
 
 #: A call of the runtime before the first work that takes this long creates the context.
 _CONTEXT_NS: Final = 20_000_000
+#: Unless it waits: then it is for work from before the recording.
+_WAIT: Final = r"^(?:cuda|cu|hip)(?:Device|Stream|Event|Ctx)Synchronize"
 
 
 #: The name of the time in which no event of the host was recorded.
@@ -335,8 +337,10 @@ def _outside_time(arrays: TraceArrays, is_before: bool, start: int, end: int) ->
     calls = np.flatnonzero(arrays.is_in(*RUNTIME_CATEGORIES))
     found = []
     if is_before:
-        first_calls = calls[arrays.ts[calls] < arrays.window.start]
-        found.append(("creating the context", first_calls[arrays.dur[first_calls] >= _CONTEXT_NS]))
+        first_calls = calls[(arrays.ts[calls] < arrays.window.start) & (arrays.dur[calls] >= _CONTEXT_NS)]
+        is_wait = arrays.is_named(_WAIT)[first_calls]
+        found.append(("creating the context", first_calls[~is_wait]))
+        found.append(("waiting for earlier work", first_calls[is_wait]))
     found += [(name, arrays.host(pattern)) for name, pattern in _CAUSES.items()]
     others = np.flatnonzero((arrays.thread >= 0) & ~arrays.is_in("Trace", "overhead"))
     others = others[~arrays.is_named(_NOT_CALLS, others)]

@@ -148,6 +148,15 @@ def waited_ns(waits: pd.DataFrame) -> int:
     return length(union(start, start + known["dur"].to_numpy(np.int64)))
 
 
+def is_of_group(waits: pd.DataFrame, group: Mapping[str, Any]) -> Bools:
+    """Which rows of ``trace.syncs`` are of a row of `syncs`; shape of `waits`."""
+    found = np.ones(len(waits), bool)
+    for name in _KEY:
+        is_same = waits[name].isna() if group[name] is None else waits[name] == group[name]
+        found &= is_same.fillna(False).to_numpy(bool)
+    return found
+
+
 @dataclass(frozen=True)
 class SyncSummary:
     """Totals of the waits, for a verdict.
@@ -159,7 +168,8 @@ class SyncSummary:
         num_places: Number of their places (or operators, if the place is unknown).
         num_explicit: Number of explicit synchronisations.
         explicit_ns: The same for these.
-        worst: The most expensive group, of the hidden ones if there are any; a row of `syncs` by column.
+        worst: The most expensive group, of the hidden ones if there are any; a row of `syncs` by column, whose
+            ``total_ns`` is such a time, too.
     """
 
     num_hidden: int

@@ -11,7 +11,17 @@ import pandas as pd
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.time.groups import taken
-from cudalens.analysis.trust.host import DEVICE_WAIT, MISSING, Issue, Severity, TrustArrays, device_rows, missing_work
+from cudalens.analysis.trust.host import (
+    DEVICE_WAIT,
+    MISSING,
+    NOT_COMPLETE,
+    Issue,
+    Severity,
+    TrustArrays,
+    device_rows,
+    has_incomplete_events,
+    missing_work,
+)
 from cudalens.analysis.units import duration, plural
 from cudalens.frames import Trace
 from cudalens.frames.column_arrays import Bools, Ints, combined
@@ -172,10 +182,11 @@ def lost_work(arrays: TrustArrays) -> Iterator[Issue]:
     what = f"{plural(int(is_after.sum()), 'launch')} whose work ran after the recording"
     todo = "Synchronize before the recording ends."
     yield arrays.issue("work from after", "note", what, calls[is_after], todo)
+    dropped = NOT_COMPLETE if has_incomplete_events(arrays.trace) else _DROPPED
     for chosen, where, todo in (
         (is_head, " at the start of the recording", _CUPTI_START),
-        (~is_head & ~is_tail, "", _DROPPED),
-        (is_tail & ~is_after, " at the end of the recording", _DROPPED),
+        (~is_head & ~is_tail, "", dropped),
+        (is_tail & ~is_after, " at the end of the recording", dropped),
     ):
         what = f"{plural(int(chosen.sum()), 'launch')}{where} without recorded work"
         yield arrays.issue("lost work", "partial", what, calls[chosen], todo)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
@@ -52,7 +52,7 @@ _NOT_STARTED: Final = (
     "Start the profiler before the program uses the GPU, profile all of its processes, and end the recording after "
     "torch.cuda.synchronize()."
 )
-_NOT_COMPLETE: Final = (
+NOT_COMPLETE: Final = (
     "End the recording after cudaDeviceSynchronize() and a second of rest, and update nsys and the driver."
 )
 
@@ -83,8 +83,8 @@ class MissingWork:
 def missing_work(trace: Trace) -> MissingWork | None:
     """What `trace` lacks of the work that it was recorded for; None if it has device work, or is a run of the CPU."""
     arrays = TrustArrays(trace)
-    reason, source = _reason(trace), trace.info.source
-    other_tool, not_started = (_NOT_COMPLETE,) * 2 if re.search(_INCOMPLETE, reason) else (_OTHER_TOOL, _NOT_STARTED)
+    reason, source = _reason(trace, _REASONS), trace.info.source
+    other_tool, not_started = (NOT_COMPLETE,) * 2 if re.search(_INCOMPLETE, reason) else (_OTHER_TOOL, _NOT_STARTED)
     if len(arrays.work.rows) or (not len(arrays) and source not in _GPU_RECORDERS):
         return None
     if len(arrays.launches):
@@ -98,14 +98,19 @@ def missing_work(trace: Trace) -> MissingWork | None:
     return None
 
 
-def _reason(trace: Trace) -> str:
-    """Return the message of nsys that explains missing GPU work best; "" if there is none."""
+def has_incomplete_events(trace: Trace) -> bool:
+    """Return whether nsys reports that it dropped work whose times it had not read."""
+    return bool(_reason(trace, (_INCOMPLETE,)))
+
+
+def _reason(trace: Trace, patterns: Sequence[str]) -> str:
+    """Return the message of nsys that explains missing GPU work best, by `patterns`; "" if there is none."""
     try:
         messages = json.loads(trace.info.extra.get("nsys_diagnostics", "[]"))
     except ValueError:
         return ""
     texts = [text for text in messages if isinstance(text, str)] if isinstance(messages, list) else []
-    for pattern in _REASONS:
+    for pattern in patterns:
         for text in texts:
             if re.search(pattern, text):
                 return shorten(" ".join(text.split()).rstrip("."), 200)

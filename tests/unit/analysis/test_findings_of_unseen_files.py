@@ -6,6 +6,7 @@ import pytest
 from findings_worlds import MS, US, V100, World
 
 from cudalens.analysis import findings, syncs
+from cudalens.analysis.findings.window_rules import outside_times
 from cudalens.frames import build_memory
 
 PAGEABLE = "Memcpy HtoD (Pageable -> Device)"
@@ -248,3 +249,136 @@ def test_idle_time_is_not_known_where_the_work_of_most_launches_is_missing():
         world.number += 1
         world.host("cudaLaunchKernel", "cuda_runtime", world.now, 5 * MS, correlation_id=world.number).sleep(5 * MS)
     assert by_rule(world.device("add", MS), source="file:nsys") == {}
+
+
+def measured_convolution(world, times):
+    for _ in range(times):
+        world.device("void implicit_convolve_sgemm<float>", 60 * US).wait("cudaEventSynchronize")
+    return world.device("void implicit_convolve_sgemm<float>", 60 * US)
+
+
+def test_convolutions_that_measure_algorithms_are_those_that_wait_for_events():
+    """Also in a backward pass of an older torch, of few kernels, and where no later call shows what is usual."""
+    world = World()
+    for _ in range(4):
+        world.within("aten::cudnn_convolution", lambda w: measured_convolution(w, 3), "cpu_op")
+
+        def gradients(world):
+            for name in ("input", "weight"):
+                world.within(f"aten::cudnn_convolution_backward_{name}", lambda w: measured_convolution(w, 2), "cpu_op")
+
+        world.within("aten::cudnn_convolution_backward", gradients, "cpu_op")
+    one = by_rule(world.wait())["autotuning"]
+    assert "8 convolutions tried algorithms in the measured window: 40 kernels, 2.40 ms" in one.what
+    assert one.gain_ns == pytest.approx(28 * 60 * US, rel=0.1)
+
+
+def test_a_gain_beyond_the_idle_time_after_waits_is_explained():
+    """Without its waits a host is ahead of the GPU, and gaps before launches are gone as well."""
+    world = World()
+    for _ in range(10):
+        world.kernels(50, 30 * US, every=10 * US).device("Memcpy DtoH", US, cat="gpu_memcpy", num_bytes=4).wait()
+        world.kernels(10, 5 * US, every=15 * US)
+    one = by_rule(world, source="file:kineto")["host_sync"]
+    assert one.gain_ns > 2 * 100 * US
+    assert "; a host that does not wait also launches ahead of the GPU" in one.what
+    without = World()
+    for _ in range(20):
+        without.device("a", 40 * US).wait()
+    assert "launches ahead" not in by_rule(without, source="file:kineto")["host_sync"].what
+
+
+def test_small_copies_in_which_the_host_waits_for_the_gpu_say_so():
+    world = World()
+    for _ in range(25):
+        world.kernels(20, 40 * US, every=5 * US)
+        world.device(PAGEABLE, US, cat="gpu_memcpy", call="cudaMemcpyAsync", waits=True, num_bytes=8)
+        world.kernels(20, 5 * US, every=10 * US)
+    one = by_rule(world, source="file:kineto")["small_copies"]
+    assert "; the host waited 16.6 ms for the GPU in them, which emptied the queue" in one.what
+
+
+def submitted_late(world, late):
+    """A kernel that begins some time after its launch has returned, while the host launches the next ones."""
+    world.device("first", 20 * US)
+    world.rows[-1]["ts"] += late
+    world.free[7] += late
+    return world.kernels(40, 60 * US, every=50 * US, name="next").wait()
+
+
+def test_work_that_begins_long_after_its_launch_returned_did_not_wait_for_the_host():
+    """The driver of Windows submits work in batches."""
+    world = World()
+    for _ in range(10):
+        submitted_late(world, 1200 * US)
+    found = by_rule(world, source="file:kineto")
+    assert {"host_work", "launch_bound", "host_sync"}.isdisjoint(found)
+    assert found["idle"].gain_ns == pytest.approx(9 * 1200 * US, rel=0.05)
+    assert "began late" in found["idle"].what
+    assert "driver of Windows" in found["idle"].advice
+    pauses = World()
+    for _ in range(10):
+        pauses.device("first", 20 * US).sleep(1200 * US).kernels(40, 60 * US, every=50 * US).wait()
+    assert "host_work" in by_rule(pauses, source="file:kineto")
+
+
+def test_faster_kernels_of_a_device_alone_gain_time_on_several_streams():
+    """Without launches a replay does not know what a stream waits for, and work on another keeps its start."""
+    world = World()
+    for _ in range(10):
+        world.kernels(2, MS, name="ampere_sgemm_128x64_tn")
+        world.free[14] = world.free[7]
+        world.device("ncclDevKernel_AllReduce_Sum_f32_RING_LL", MS, stream=14)
+        world.free[7] = world.free[14]
+    world.rows = [row for row in world.rows if row["cat"] == "kernel"]
+    one = by_rule(world, source="file:kineto")["fp32_math"]
+    assert one.gain_ns == pytest.approx(20 * MS * 7 / 8, rel=0.02)
+
+
+def test_a_long_wait_before_the_first_work_creates_no_context():
+    """A capture of a graph begins with a wait for work that was launched before the recording."""
+
+    def before_first(call):
+        world = World().host(call, "cuda_runtime", 0, 115 * MS).sleep(120 * MS).op("aten::add", US).kernels(3, MS)
+        part, *_ = outside_times(world.trace(source="file:kineto"))
+        return part.causes[0]
+
+    assert before_first("hipDeviceSynchronize") == ("waiting for earlier work", 115 * MS)
+    assert before_first("cudaFree") == ("creating the context", 115 * MS)
+
+
+def test_gaps_between_recordings_of_graphs_are_not_those_of_a_loop():
+    """A server records its graphs in pieces at the start; what it launches in between runs once."""
+
+    def recorded(ns):
+        world = World().op("aten::add", US)
+        for _ in range(30):
+            world.device("attention", 10 * US).sleep(90 * US)
+            world.host("hipStreamBeginCapture", "cuda_runtime", world.now, US).sleep(ns)
+            world.host("hipStreamEndCapture", "cuda_runtime", world.now, US).sleep(US)
+            world.kernels(3, 10 * US, every=90 * US)
+        return by_rule(world, source="file:kineto")
+
+    assert {"graph_recording"} == set(recorded(2 * MS))
+    assert {"launch_bound", "graphable"} & set(recorded(100 * US))
+
+
+def offloaded(copy, kernel):
+    """Steps that copy weights from pinned memory, on the stream of the kernels."""
+    world = World().device("gemm", kernel)
+    for _ in range(20):
+        world.device("Memcpy HtoD (Pinned -> Device)", copy, cat="gpu_memcpy", num_bytes=64 << 20)
+        world.device("gemm", kernel)
+    return by_rule(world.wait(), source="file:kineto")
+
+
+def test_a_run_that_mostly_copies_from_the_host_is_limited_by_transfers():
+    one = offloaded(4 * MS, 200 * US)["transfer_bound"]
+    assert "20 copies to the GPU (1.25 GiB, 16.8 GB/s) ran for 80.0 ms while no other work did" in one.what
+    assert one.gain_ns == pytest.approx(80 * MS, rel=0.01)
+    assert "transfer_bound" not in offloaded(4 * MS, 6 * MS)
+    assert "transfer_bound" not in offloaded(4 * MS, 3 * MS)  # which the copies can be hidden beside
+    at_start = World()
+    for _ in range(20):
+        at_start.device("Memcpy HtoD (Pinned -> Device)", 4 * MS, cat="gpu_memcpy", num_bytes=64 << 20)
+    assert "transfer_bound" not in by_rule(at_start.kernels(3, MS).wait(), source="file:kineto")

@@ -223,6 +223,7 @@ def test_waits_of_two_threads_at_the_same_time_count_once():
     assert summary.num_hidden == 20
     assert summary.hidden_ns == pytest.approx(waited / 2, rel=0.01)
     assert summary.hidden_ns + summary.explicit_ns <= wall_ns(trace)
+    assert summary.worst["total_ns"] == summary.hidden_ns  # the part of one place is not more than all
 
 
 def test_advice_against_full_memory_depends_on_training():

@@ -263,6 +263,20 @@ def test_incomplete_events_are_completed_by_a_wait_before_the_recording_ends(tmp
     assert "cudaDeviceSynchronize" in line
 
 
+def test_incomplete_events_are_why_the_work_of_some_launches_is_missing(tmp_path):
+    tables = {
+        "StringIds": strings("cudaLaunchKernel", "k"),
+        "CUPTI_ACTIVITY_KIND_RUNTIME": [nsys_call(start, start + 5, start, 0) for start in range(100, 200, 10)],
+        "CUPTI_ACTIVITY_KIND_KERNEL": [nsys_kernel(start + 6, start + 9, start, 1) for start in (100, 190)],
+    }
+    (lost,) = cudalens.load(nsys_file(tmp_path, **tables)).info.trust.findings
+    assert (lost.rule, lost.done) == ("lost work", "Records were dropped; record less, or for a shorter time.")
+    found = messages("Number of incomplete CUPTI events dropped: 8.", severity=1)
+    (tmp_path / "with").mkdir()
+    (lost,) = cudalens.load(nsys_file(tmp_path / "with", DIAGNOSTIC_EVENT=found, **tables)).info.trust.findings
+    assert "cudaDeviceSynchronize" in lost.done
+
+
 def test_an_export_without_gpu_work_is_not_clean_without_a_reason_either(tmp_path):
     trace = cudalens.load(nsys_file(tmp_path, **NO_GPU))
     assert trace.info.trust.verdict == "partial"

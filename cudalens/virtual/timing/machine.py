@@ -313,7 +313,11 @@ class Machine:
                 recorder.end(begun)
 
     def _advance(self, num_ns: int) -> None:
+        """The program's own code took real time up to now."""
+        begin = self.now_ns
         self.now_ns += num_ns
+        if self.recorder is not None:
+            self.recorder.passed(begin, self.now_ns)
 
     def call(self, name: str, cost_ns: int, until_ns: int = 0) -> int:
         """Record a runtime call; returns its correlation id.

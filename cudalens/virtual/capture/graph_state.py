@@ -192,8 +192,9 @@ class GraphState:
         if not self.is_instantiated:
             self.instantiate()
         stream = self.gpus.machine.current_stream(self.device)
-        fill(stream, self.graph.num_generators)
-        self.graph.replay(stream)
+        with self.gpus.machine.host_time.in_call():
+            fill(stream, self.graph.num_generators)
+            self.graph.replay(stream)
         gpu_trace.emit(gpu_trace.GraphReplayed(self._number, stream.handle))
 
     def reset(self) -> None:

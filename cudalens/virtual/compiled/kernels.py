@@ -196,13 +196,14 @@ def launch_kernel(gpus: Gpus, kernel: Any, named: Mapping[str, Any]) -> None:
     stream, log = gpus.machine.current_stream(device), gpus.machine.op_log
     if log is not None:
         log.begin_call(f"{NAMESPACE}::{kernel.name}", call, values, {})
-    if gpus.shapes is not None:
-        for tensor in written:
-            forget(tensor)
-    elif stream.capture is not None:
-        stream.capture.run(call, values, {})
-    else:
-        call(*values)
+    with gpus.machine.host_time.in_call():
+        if gpus.shapes is not None:
+            for tensor in written:
+                forget(tensor)
+        elif stream.capture is not None:
+            stream.capture.run(call, values, {})
+        else:
+            call(*values)
     kernel.model(device, named, tensors)
     if log is not None:
         log.called(written)

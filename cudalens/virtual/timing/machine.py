@@ -408,6 +408,15 @@ class HostTime:
         if not self._depth:
             self._left_ns = self.now_ns()
 
+    @contextmanager
+    def in_call(self) -> Iterator[None]:
+        """A call of torch that no function mode sees, such as a replay, which computes values of the device."""
+        try:
+            self.enter()
+            yield
+        finally:
+            self.leave()
+
     def add(self, begin_ns: int) -> None:
         """Count the time since `begin_ns` on the real clock: an operator on host tensors."""
         if threading.get_ident() == self._thread:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from functools import partial
 
 import pytest
 import torch
@@ -196,3 +198,35 @@ def test_a_measured_operator_on_host_tensors_lasts_as_long_as_it_took():
             torch.randn(2_000_000).sort()
             x.add_(1)
     assert rows_of(run.trace, "aten::sort")["dur"].max() >= MS  # a modelled call takes microseconds
+
+
+def scripted(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(100):
+        x = x @ x
+    return x
+
+
+def replayed(x):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        scripted(x)
+    return graph.replay
+
+
+@pytest.mark.parametrize("measure_host", [False, True])
+@pytest.mark.parametrize(
+    "prepare", [replayed, lambda x: partial(torch.jit.script(scripted), x)], ids=["replay", "script"]
+)
+def test_values_that_the_device_computes_are_not_host_time(prepare, measure_host):
+    """In calls that no function mode sees, too: a replay, and a scripted function, which runs in C++."""
+    with device("h100", measure_host=measure_host) as virtual:
+        x = torch.zeros(300, 300, device="cuda")
+        call, machine = prepare(x), virtual.gpus.machine
+        call()
+        machine.host_time.catch_up()
+        counted, now, began = machine.host_time.total_ns, machine.now_ns, time.perf_counter_ns()
+        call()
+        took = time.perf_counter_ns() - began
+        machine.host_time.catch_up()
+        assert machine.host_time.total_ns - counted < took / 2
+        assert machine.now_ns - now < took / 2

@@ -12,13 +12,17 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+import numpy as np
 import torch
 
+from cudalens.analysis.summary import step_rows
 from cudalens.api.recorder import Recorder
 from cudalens.api.session import OK
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import VirtualDeviceError
 from cudalens.frames import Trace
+from cudalens.frames.build import STEP_PREFIX
+from cudalens.frames.column_arrays import integers, masked
 from cudalens.profiler import ProfilerOptions
 from cudalens.virtual.jobs.exchanges import Mailbox
 from cudalens.virtual.jobs.followed_code import followed_ints
@@ -38,6 +42,9 @@ if TYPE_CHECKING:
 #: Memory of a GPU on which everything fits, so that a job that does not fit shows how much it needs.
 _UNLIMITED_BYTES: Final = 1 << 46
 
+
+#: Name of the range after the last step of the optimizer, which begins as a step does.
+AFTER_STEPS: Final = "after the last step"
 
 #: Modules that DistributedDataParallel and DTensor import at first use, which takes seconds: once for all ranks.
 _PRELOADED: Final = ("torch._dynamo", "torch.distributed.tensor")
@@ -173,7 +180,37 @@ class RankRecord:
     def build(self, name: str, run: RankRun, times: RankTimes, facts: Mapping[int, Any]) -> Trace:
         """Return the Trace of a rank that did the same, with its times and the facts of its collectives."""
         self.recorder.virtual.replace_recorder(retimed(self._record, run.program, times, facts, run.cut))
-        return self.recorder.build(name, OK)
+        return _with_steps_of_job(self.recorder.build(name, OK), max(len(run.works_of_steps) - 1, 0))
+
+
+def _with_steps_of_job(trace: Trace, num_steps: int) -> Trace:
+    """Return a rank's Trace in which a step has all that was launched since the end of the step before.
+
+    The range of a step begins with the first call of a module. What the program launches before it, such as a copy of
+    the batch, delays this step on all ranks. What follows the last step is not a step.
+
+    Args:
+        trace: The rank.
+        num_steps: Number of steps with an optimizer after the first one, which the Trace does not have.
+    """
+    events = trace.events
+    rows = step_rows(trace)
+    begins_with = {number: row for row in rows.tolist() if (number := int(events["step"].iloc[row])) < num_steps}
+    ts, end = events["ts"].to_numpy(), (events["ts"] + events["dur"]).to_numpy()
+    launch = integers(events["launch"])
+    moment = np.where(launch >= 0, ts[launch], ts)
+    ends = end[[begins_with[number] for number in sorted(begins_with)]]
+    numbers = np.array([*sorted(begins_with), -1], np.int64)
+    step = numbers[np.searchsorted(ends, moment, side="right")]
+    has_place = events["device"].isna().to_numpy() | (launch >= 0)
+    renamed = {text: AFTER_STEPS for text in events["name"].array.categories if _is_step_after(text, num_steps)}
+    names = events["name"].astype(str).replace(renamed).astype("category") if renamed else events["name"]
+    return trace.replace(events=events.assign(step=masked(np.where(has_place, step, -1)), name=names))
+
+
+def _is_step_after(name: str, num_steps: int) -> bool:
+    number = name.removeprefix(STEP_PREFIX)
+    return number != name and number.isdecimal() and int(number) >= num_steps
 
 
 class RankRecords:

@@ -67,9 +67,10 @@ class Cause(NamedTuple):
 def causes(before: Before, after: Before) -> list[Cause]:
     """Causes of the change from `before` to `after`, the most likely first.
 
-    Causes that were counted (retries of the allocator, added synchronisations) precede parts of the step, which only
-    say where the time goes. A part is a cause if it explains a fifth of the change. Recordings whose own steps differ
-    by another amount (one of the first steps, or of steps after a further change) do not say what this change is.
+    Causes that were counted (retries of the allocator, added synchronisations, sizes, clocks) precede parts of the
+    step, which only say where the time goes; but data loading precedes them if it is the largest part. A part is a
+    cause if it explains a fifth of the change. Recordings whose own steps differ by another amount (one of the first
+    steps, or of steps after a further change) do not say what this change is.
     """
     delta = after.step_ns - before.step_ns
     has_change = False  # in the recordings: their steps differ by about the change
@@ -82,13 +83,13 @@ def causes(before: Before, after: Before) -> list[Cause]:
     if before.trace is not None and after.trace is not None:
         old, new = step_parts(before.trace), step_parts(after.trace)
         parts = {name: new.get(name, 0.0) - old.get(name, 0.0) for name in {**old, **new}}
-    found = [
-        *_retries(before, after, delta),
-        *_loading(before, after, delta),
-        *_syncs(before, after, delta),
-        *_compute(before, after, delta, parts),
-        *_other_parts(before, after, delta, parts),
-    ]
+    loading, counted = _loading(before, after, delta), _sizes_and_clocks(before, after, delta, parts)
+    compute = [] if counted else _more_compute(before, after, delta, parts)
+    others = [*loading, *compute, *_other_parts(delta, parts, has_loading=bool(loading))]
+    others.sort(key=lambda cause: -abs(cause.delta_ns))
+    first = [cause for cause in others[:1] if cause.kind == "data loading"]
+    retries, syncs = _retries(before, after, delta), _syncs(before, after, delta)
+    found = [*retries, *first, *syncs, *counted, *others[len(first) :]]
     return (found or _operators(before, after, delta))[:_MOST]
 
 
@@ -118,7 +119,8 @@ def _syncs(before: Before, after: Before, delta: float) -> list[Cause]:
     if not added:
         return []
     place = max(added, key=lambda one: added[one])
-    return [Cause("sync", f"{added[place]:.2g} more waits for the GPU a step: {place}", delta)]
+    waits = "wait" if added[place] == 1 else "waits"
+    return [Cause("sync", f"{added[place]:.2g} more {waits} for the GPU a step: {place}", delta)]
 
 
 def _num_syncs(trace: Trace) -> dict[str, float]:
@@ -136,8 +138,8 @@ def _num_syncs(trace: Trace) -> dict[str, float]:
     return dict(zip(names.tolist(), (counts / num_steps).tolist(), strict=True))
 
 
-def _compute(before: Before, after: Before, delta: float, parts: dict[str, float]) -> list[Cause]:
-    """Causes of more or less work: another size of the batch, another clock, other kernels."""
+def _sizes_and_clocks(before: Before, after: Before, delta: float, parts: dict[str, float]) -> list[Cause]:
+    """Causes of more or less time in kernels that were measured: another size of the batch, another clock."""
     sized = _ratio(before.elements, after.elements)
     if sized is not None and abs(sized) >= _LEAST_SHARE and (sized > 0) == (delta > 0):
         share = f"{1 + sized:.3g} times as many" if sized >= 1 else f"{abs(100 * sized):.0f} % {_more(sized)}"
@@ -147,16 +149,22 @@ def _compute(before: Before, after: Before, delta: float, parts: dict[str, float
     if clocked is not None and abs(clocked) >= _LEAST_SHARE and (clocked < 0) == (delta > 0):
         text = f"the GPU's clock went from {before.clock_mhz:.0f} to {after.clock_mhz:.0f} MHz"
         return [Cause("clock", text, parts.get("GPU compute", delta))]
+    return []
+
+
+def _more_compute(before: Before, after: Before, delta: float, parts: dict[str, float]) -> list[Cause]:
     more = parts.get("GPU compute", 0.0)
     if not _explains(more, delta):
         return []
     return [Cause("GPU work", f"GPU compute {_signed(more)}{_top_kernel(before, after, delta)}", more)]
 
 
-def _other_parts(before: Before, after: Before, delta: float, parts: dict[str, float]) -> list[Cause]:
+def _other_parts(delta: float, parts: dict[str, float], *, has_loading: bool) -> list[Cause]:
+    """Parts besides computing; those of data loading only where the steps themselves do not show it."""
     found = []
     for name, more in parts.items():
-        if name in ("GPU compute", "data loading") or not _explains(more, delta):
+        is_known = name in ("GPU compute", "data loading") or (has_loading and name == "idle: data loading")
+        if is_known or not _explains(more, delta):
             continue
         if name == "communication":
             kind = "communication"
@@ -168,7 +176,7 @@ def _other_parts(before: Before, after: Before, delta: float, parts: dict[str, f
             f"GPU idle {_signed(more)} ({name.removeprefix('idle: ')})" if kind == "idle" else f"{name} {_signed(more)}"
         )
         found.append(Cause(kind, text, more))
-    return sorted(found, key=lambda cause: -abs(cause.delta_ns))
+    return found
 
 
 def _top_kernel(before: Before, after: Before, delta: float) -> str:

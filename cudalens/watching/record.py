@@ -21,6 +21,7 @@ from cudalens.views.timeline.svg import nice_step, timeline_svg
 from cudalens.watching.causes import PARTS
 from cudalens.watching.levels import Level, present_level
 from cudalens.watching.run import WatchedChange, WatchedRecording, WatchedRun
+from cudalens.watching.steps import LEAST_SHARE
 
 _CHANGES: Final = (
     Column("since step", "step", "right"),
@@ -76,7 +77,7 @@ def _changes(run: WatchedRun) -> Table:
                 f"{group[0].step:,}",
                 units.duration(group[0].before_ns),
                 units.duration(group[-1].after_ns),
-                _causes(group),
+                _causes(group, run),
             )
         )
         for group in groups[: -_MOST_CHANGES - 1 : -1]
@@ -84,10 +85,23 @@ def _changes(run: WatchedRun) -> Table:
     return Table(_CHANGES, rows, num_rows=len(groups), num_open=5, more=("change", "w.changes"), key="changes")
 
 
-def _causes(group: Sequence[WatchedChange]) -> str:
+def _causes(group: Sequence[WatchedChange], run: WatchedRun) -> str:
     if len(group) > 1:
         return describe_disturbance(group)
-    return clean("; ".join(group[0].causes)) or "not known: no recording on both sides"
+    return clean("; ".join(group[0].causes)) or f"not known: {_missing_recording(group[0], run)}"
+
+
+def _missing_recording(change: WatchedChange, run: WatchedRun) -> str:
+    """Say why the recordings do not explain a change."""
+    following = [other.step for other in run.changes if other.step > change.step]
+    steps = [one.step for one in run.recordings]
+    has_before = any(step < change.step for step in steps)
+    has_after = any(change.step <= step and (not following or step < following[0]) for step in steps)
+    if has_before and has_after:
+        return "the steps that were recorded before and after do not show it"
+    if has_before or has_after:
+        return "no recording after it" if has_before else "no recording before it"
+    return "no recording"
 
 
 def _findings(one: WatchedRecording) -> Items:
@@ -363,7 +377,7 @@ def verdict(run: WatchedRun) -> str:
     groups = group_changes(run.changes)
     level = present_level(run.columns, groups[-1][0].step if groups else 0)
     largest = largest_that_holds(groups) if groups else ()
-    changed = describe_changes(largest, run) if largest and _still_holds(largest, level) else ""
+    changed = describe_changes(largest, run, level) if largest and _still_holds(largest, level) else ""
     recent = [one for one in run.recordings if one.verdict]
     said = f"; {recorded(recent[-1])}: {recent[-1].verdict}" if recent and not changed else ""
     line = f"step {facts.num_steps:,}: {_describe_level(level)}"
@@ -399,20 +413,25 @@ def simulated_badge(run: WatchedRun) -> str:
     return "simulated" if run.facts.clock == "virtual" else ""
 
 
-def describe_changes(group: Sequence[WatchedChange], run: WatchedRun) -> str:
+def describe_changes(group: Sequence[WatchedChange], run: WatchedRun, level: Level | None = None) -> str:
     """Return ``since step 4,120 (14:02:31): 18 % slower; +41 ms in data loading``.
 
-    For several changes of one disturbance, `describe_disturbance` follows the time.
+    If steps take another time by now than after the change, the line has both times of the change:
+    ``at step 4,120: 18 % slower (20.1 to 23.7 ms); ...``. For several changes of one disturbance,
+    `describe_disturbance` follows the time.
     """
     first = group[0]
-    since = f"since step {first.step:,}"
+    at = f"step {first.step:,}"
     if run.facts.clock != "virtual":
-        since += f" ({datetime.fromtimestamp(first.ts / 1e9, UTC).astimezone():%H:%M:%S})"
+        at += f" ({datetime.fromtimestamp(first.ts / 1e9, UTC).astimezone():%H:%M:%S})"
     if len(group) > 1:
-        return f"{since}: {describe_disturbance(group)}"
-    ratio = first.after_ns / first.before_ns - 1 if first.before_ns else 0.0
+        return f"since {at}: {describe_disturbance(group)}"
+    changed = units.time_change(first.after_ns / first.before_ns - 1 if first.before_ns else 0.0)
     cause = f"; {first.causes[0]}" if first.causes else ""
-    return f"{since}: {units.time_change(ratio)}{cause}"
+    if level is None or abs(level.step_ns - first.after_ns) < LEAST_SHARE * first.after_ns:
+        return f"since {at}: {changed}{cause}"
+    times = units.interval(units.duration(first.before_ns), units.duration(first.after_ns))
+    return f"at {at}: {changed} ({times}){cause}"
 
 
 def describe_disturbance(group: Sequence[WatchedChange]) -> str:
@@ -437,7 +456,7 @@ def run_facts(run: WatchedRun) -> tuple[tuple[str, str], ...]:
         ),
         (
             "Cost",
-            f"{100 * facts.cost:.2g} % of the loop's time, measured; budget {100 * facts.budget:g} %; "
+            f"{units.percent(100 * facts.cost)} of the loop's time, measured; budget {100 * facts.budget:g} %; "
             f"{units.plural(facts.num_recordings, 'recording')}, {len(run.recordings)} kept",
         ),
     ]

@@ -282,7 +282,8 @@ def step_times(steps: pd.DataFrame, waits: pd.DataFrame) -> pd.DataFrame:
     Returns:
         A row per ``rank`` and ``step``: ``step_ns``, length of the step on the host, else of its device work;
         ``compute_ns``; of the communication outside of compute ``wait_ns``, at most the waits of the step's
-        collectives, and ``transfer_ns``, the rest; ``idle_ns``: the rest of the step (int64).
+        collectives, and ``transfer_ns``, the rest; ``copy_ns``, copies and memsets outside of both; ``idle_ns``: the
+        rest of the step (int64).
     """
     steps = steps.dropna(subset=["step"])
     rank, step = integers(steps["rank"]), integers(steps["step"])
@@ -291,6 +292,7 @@ def step_times(steps: pd.DataFrame, waits: pd.DataFrame) -> pd.DataFrame:
     waited = np.zeros(int(keys.max(initial=-1)) + 1, np.int64)
     np.add.at(waited, theirs, waits["wait_ns"].fillna(0).to_numpy(np.int64))
     exposed, compute = integers(steps["exposed_comm_ns"], 0), integers(steps["comp_ns"], 0)
+    copies = integers(steps["exposed_mem_ns"], 0)
     wait = np.minimum(waited[mine], exposed)
     length = np.where(steps["dur"].isna(), integers(steps["span_ns"], 0), integers(steps["dur"], 0))
     return pd.DataFrame(
@@ -301,7 +303,8 @@ def step_times(steps: pd.DataFrame, waits: pd.DataFrame) -> pd.DataFrame:
             "compute_ns": compute,
             "wait_ns": wait,
             "transfer_ns": exposed - wait,
-            "idle_ns": np.maximum(length - compute - exposed, 0),
+            "copy_ns": copies,
+            "idle_ns": np.maximum(length - compute - exposed - copies, 0),
         }
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -36,7 +37,12 @@ def reason(one: Straggler) -> str:
 
 
 def _slower(one: Straggler, *, brief: bool = False) -> str:
-    """``is 30 % slower``, ``takes 2.5 times as long``; in brief ``30 %``, ``2.5 times as long``."""
+    """``is 30 % slower``, ``takes 2.5 times as long``; in brief ``30 %``, ``2.5 times as long``.
+
+    An operator that no peer runs has no ratio: ``alone spends time``, in brief ``most``.
+    """
+    if one.slower_pct == inf:
+        return "most" if brief else "alone spends time"
     ratio = one.slower_pct / 100
     change = units.time_change(ratio)
     if units.is_factor(ratio):
@@ -70,7 +76,7 @@ class Straggler:
             peers.
         op: The operator with the largest excess, with its line where known.
         op_loss_ns: What the job loses by this operator on this rank, ns a step.
-        slower_pct: How much longer the operator takes than on the peers.
+        slower_pct: How much longer the operator takes than on the peers; infinite if they spend no time in it.
         cause: ``data``: its inputs are larger; ``clock``: the GPU's clock is lower; ``host``: gaps between kernels;
             ``all operators``: no operator has most of the excess; else ``operator``.
         num_slow_steps: Steps in which it is slow.
@@ -239,7 +245,7 @@ class _Comparison:
             loss_ns=float(loss_ns),
             op=str(op),
             op_loss_ns=float(self.graph.times[:-1].max() - saved[0]) / self.num_steps,
-            slower_pct=float(100 * top["excess"] / max(top["peers_ns"], 1)),
+            slower_pct=float(100 * top["excess"] / top["peers_ns"]) if top["peers_ns"] >= 1 else inf,
             cause=self._cause(i, str(op), float(top["excess"]), by_op),
             num_slow_steps=int((by_step >= _LEAST_EXCESS * step_ns).sum()),
             num_steps=len(by_step),

@@ -161,14 +161,20 @@ def _facts(ranks: Ranks) -> Facts:
     steps, found = ranks.analysis.steps, ranks.analysis.collectives
     items = [("ranks", _of(ranks)), ("steps", units.count(int(steps["step"].nunique())))]
     if total := int(steps["step_ns"].sum()):
-        parts = {name: int(steps[f"{name}_ns"].sum()) for name in ("compute", "wait", "transfer", "idle")}
-        texts = [f"{name} {units.percent(100 * value / total)}" for name, value in parts.items()]
+        shares = {title: 100 * int(steps[name].sum()) / total for name, title in _parts(steps).items()}
+        texts = [f"{title} {units.percent(share)}" for title, share in shares.items()]
         items.append(("time", f"{', '.join(texts)} of all ranks"))
     if len(found):
         how = found["confidence"].value_counts()
         sure = ", ".join(f"{units.count(int(how[name]))} with {name} confidence" for name in how.index if how[name])
         items.append(("communication", f"{units.count(len(found))}, matched: {sure}"))
     return Facts(tuple(items))
+
+
+def _parts(steps: pd.DataFrame) -> dict[str, str]:
+    """Return the columns of the parts of a step and their titles; copies only if there are any."""
+    copies = {"copy_ns": "copies"} if steps["copy_ns"].any() else {}
+    return {"compute_ns": "compute", "wait_ns": "wait", "transfer_ns": "transfer", **copies, "idle_ns": "idle"}
 
 
 def _of(ranks: Ranks) -> str:
@@ -208,7 +214,7 @@ def _slow(ranks: Ranks) -> Iterator[Block]:
 def _each(ranks: Ranks, copies: Mapping[int, Sequence[int]] | None) -> Section:
     analysis = ranks.analysis
     steps, found = analysis.steps, analysis.collectives
-    parts = ("compute_ns", "wait_ns", "transfer_ns", "idle_ns")
+    parts = _parts(steps)
     means = steps.groupby("rank")[[*parts]].mean()
     last = found[found["is_last"].to_numpy(bool) & (found["members"] > 2).to_numpy()].groupby("rank").size()
     bubble = analysis.bubbles.groupby("rank")["bubble_ns"].mean()
@@ -225,7 +231,7 @@ def _each(ranks: Ranks, copies: Mapping[int, Sequence[int]] | None) -> Section:
         bubbles = units.duration(float(bubble[rank])) if rank in bubble.index else "-"
         loss = units.duration(max(float(losses[rank]), 0)) if not np.isnan(losses[rank]) else "-"
         rows.append(Row((who, loss, *times, bubbles, units.count(int(last.get(rank, 0))), *clock)))
-    titles = ["rank", "job loses", "compute", "wait", "transfer", "idle", "bubble", "last", "clock"]
+    titles = ["rank", "job loses", *parts.values(), "bubble", "last", "clock"]
     if copies is not None:
         titles.pop()
     columns = tuple(Column(title, align="right", text_width=26) for title in titles)

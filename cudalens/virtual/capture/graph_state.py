@@ -192,7 +192,7 @@ class GraphState:
         if not self.is_instantiated:
             self.instantiate()
         machine = self.gpus.machine
-        with machine.host_time.call():
+        with machine.host_time.in_call():
             stream = machine.current_stream(self.device)
             fill(stream, self.graph.num_generators)
             self.graph.replay(stream)

@@ -188,7 +188,7 @@ def launch_kernel(gpus: Gpus, kernel: Any, named: Mapping[str, Any]) -> None:
         kernel: A `DeviceKernel`, or another object with its attributes and methods.
         named: The arguments by name.
     """
-    with gpus.machine.host_time.call():
+    with gpus.machine.host_time.in_call():
         written = [value for name, value in named.items() if isinstance(value, torch.Tensor) and kernel.writes(name)]
         tensors = [value for value in named.values() if isinstance(value, torch.Tensor)]
         place = next(filter(None, map(residence_of, tensors)), None)

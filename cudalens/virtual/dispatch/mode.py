@@ -112,13 +112,17 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if plan.is_of_library and (key := python_kernel(func, is_any_resident(args))) is not None:
             return self._run_python(func, key, args, kwargs or {})
         recorder = self._machine.recorder
-        if recorder is None:
-            return self._run_or_explain(func, args, kwargs or {})
-        begun = recorder.begin(called._schema.name)  # torch's profiler records it under this name
         try:
-            return self._run_or_explain(func, args, kwargs or {})
+            self._host_time.enter()  # where no function mode saw the call: a scripted function runs in C++
+            if recorder is None:
+                return self._run_or_explain(func, args, kwargs or {})
+            begun = recorder.begin(called._schema.name)  # torch's profiler records it under this name
+            try:
+                return self._run_or_explain(func, args, kwargs or {})
+            finally:
+                recorder.end(begun)
         finally:
-            recorder.end(begun)
+            self._host_time.leave()
 
     def _run_python(self, func: Any, key: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the Python code of a library's operator, whose own operators use the device."""
@@ -133,7 +137,6 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _run_or_explain(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._gpus.is_closed:  # on a thread that runs after the device has ended
             return func(*args, **kwargs)
-        self._host_time.enter()
         try:
             if _num_function_modes():  # in a backward pass: do not call the user's function modes
                 with torch._C.DisableTorchFunction():
@@ -150,8 +153,6 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 raise better from error
             finally:
                 del better  # this frame is in its traceback: a cycle would keep the tensors of the call
-        finally:
-            self._host_time.leave()
 
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         log = self._machine.op_log

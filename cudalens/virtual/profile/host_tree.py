@@ -34,6 +34,8 @@ class HostTree:
         size: Number of rows in its subtree, including itself; shape (n,).
         mark: Mark number, 0 for other rows; shape (n,).
         place_of: Place of each mark by its number.
+        real_begin: Real start of each row, ns on the profiler's clock; shape (n,).
+        real_end: Real end of each row, ns; shape (n,).
     """
 
     row: Ints
@@ -45,6 +47,8 @@ class HostTree:
     size: Ints
     mark: Ints
     place_of: dict[int, int]
+    real_begin: Ints
+    real_end: Ints
 
     def __len__(self) -> int:
         return len(self.row)
@@ -104,6 +108,8 @@ def read_tree(host: RawRows) -> HostTree:
         size=_sizes(parent, depth),
         mark=marks,
         place_of=dict(zip(marks[found].tolist(), found.tolist(), strict=True)),
+        real_begin=ts[order],
+        real_end=ts[order] + dur[order],
     )
 
 

@@ -145,6 +145,7 @@ class Recorder:
         last_mark: The mark of its end; 0 before `close`.
         begun: Handler starts: mark, operator, virtual ns.
         ended: Handler ends: mark, virtual ns.
+        host_times: Measured real time of the program's own code: mark of its end, start and end in virtual ns.
         acts: Runtime calls and allocator actions in order; after `close`.
         ranges: Names of the program's ranges, by mark.
         instants: Names of the program's instants, by mark.
@@ -163,6 +164,7 @@ class Recorder:
         self.start_ns = self.end_ns = machine.now_ns
         self.begun: list[tuple[int, str, int]] = []
         self.ended: list[tuple[int, int]] = []
+        self.host_times: list[tuple[int, int, int]] = []
         self.acts: list[Call | MemoryAct] = []
         # Plain tuples while the program runs: creating named tuples would dominate the cost.
         self._acts: list[tuple[Any, ...]] = []
@@ -205,6 +207,7 @@ class Recorder:
         made.waits, made.device_ranges = self.waits[cut.num_waits :], self.device_ranges[cut.num_ranges :]
         made.begun = [one for one in self.begun if one[0] > cut.mark]
         made.ended = [one for one in self.ended if one[0] > cut.mark]
+        made.host_times = [one for one in self.host_times if one[0] > cut.mark]
         return made
 
     def begin(self, operator: str) -> tuple[Any, int, int]:
@@ -226,6 +229,10 @@ class Recorder:
         mark.__exit__(None, None, None)
         self.ended.append((number, self._machine.now_ns))
         self._per_thread.handler = outer
+
+    def passed(self, start_ns: int, end_ns: int) -> None:
+        """The program's own code, which ends here, took as much real time."""
+        self.host_times.append((self._point(), start_ns, end_ns))
 
     def called(self, name: str, start_ns: int, end_ns: int, correlation_id: int) -> None:
         """A call of the CUDA runtime or driver."""

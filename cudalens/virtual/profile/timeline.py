@@ -2,7 +2,8 @@
 
 Runtime calls and the ends of handlers have virtual times: they are *anchors*. All other starts and ends on a thread are
 spread evenly over the virtual time between two anchors, in their order. Real time is not used, so the same program gets
-the same times in every run.
+the same times in every run. Where the real time of the program's own code is measured, the starts and ends within it
+are anchors too: they have their real distances.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class _Moments:
     kind: list[Ints] = field(default_factory=list)
     time: list[Ints] = field(default_factory=list)
 
-    def add(self, lane: Any, key: Any, kind: int, time: Any = 0, sub: Any = 0) -> slice:
+    def add(self, lane: Any, key: Any, kind: Any, time: Any = 0, sub: Any = 0) -> slice:
         """Add moments; returns their slice."""
         begin = sum(map(len, self.lane))
         lane = np.atleast_1d(np.asarray(lane, np.int64))
@@ -125,10 +126,12 @@ def place(tree: HostTree, pruned: Pruned, counts: Bools, names: Sequence[str], s
     moments.add(every_lane, _FIRST, _ANCHOR, segments[0].recorder.start_ns + segments[0].offset_ns)
     moments.add(every_lane, _LAST, _ANCHOR, segments[-1].recorder.end_ns + segments[-1].offset_ns)
     shown = np.flatnonzero(counts)
-    begins = moments.add(tree.lane[shown], 2 * tree.begin[shown], _FREE)
-    ends = moments.add(tree.lane[shown], 2 * tree.end[shown], _FREE)
+    lanes = tree.lane[shown]
+    begins = moments.add(lanes, 2 * tree.begin[shown], *_in_host_time(tree, segments, tree.real_begin[shown], lanes))
+    ends = moments.add(lanes, 2 * tree.end[shown], *_in_host_time(tree, segments, tree.real_end[shown], lanes))
     for segment in segments:
         _add_handlers(moments, tree, segment)
+        _add_host_times(moments, tree, segment)
         recorder = segment.recorder
         for mark, now in ((recorder.first_mark, recorder.start_ns), (recorder.last_mark, recorder.end_ns)):
             if (at := tree.place_of.get(mark)) is not None:
@@ -138,6 +141,43 @@ def place(tree: HostTree, pruned: Pruned, counts: Bools, names: Sequence[str], s
     begin_ns, end_ns = np.zeros(len(tree), np.int64), np.zeros(len(tree), np.int64)
     begin_ns[shown], end_ns[shown] = times[begins], times[ends]
     return Placed(begin_ns, end_ns, acts, times[starts], times[stops], where.up, where.tid, _inside(tree, segments))
+
+
+def _in_host_time(tree: HostTree, segments: Sequence[Segment], real: Ints, lane: Ints) -> tuple[Ints, Ints]:
+    """Return the kinds and times of moments: those within measured time of the program's own code are anchors.
+
+    Args:
+        tree: The host's rows.
+        segments: The recorded segments.
+        real: The real times of the moments, ns on the profiler's clock; shape (n,).
+        lane: Their threads; shape (n,).
+    """
+    kind, time = np.full(len(real), _FREE), np.zeros(len(real), np.int64)
+    for segment in segments:
+        place, start, end = _host_times(tree, segment)
+        if not len(place):
+            continue
+        real_end = tree.real_begin[place]
+        piece = np.minimum(np.searchsorted(real_end, real), len(place) - 1)
+        before_end = real_end[piece] - real
+        is_inside = (lane == tree.lane[place][piece]) & (before_end >= 0) & (before_end <= (end - start)[piece])
+        kind[is_inside] = _ANCHOR
+        time[is_inside] = (end[piece] - before_end)[is_inside]
+    return kind, time
+
+
+def _add_host_times(moments: _Moments, tree: HostTree, segment: Segment) -> None:
+    """Add anchors for the start and the end of measured time of the program's own code, at the mark of its end."""
+    places, start, end = _host_times(tree, segment)
+    for sub, time in enumerate((start, end)):
+        moments.add(tree.lane[places], 2 * tree.begin[places], _ANCHOR, time, sub)
+
+
+def _host_times(tree: HostTree, segment: Segment) -> tuple[Ints, Ints, Ints]:
+    """Return the place of the mark of each measured time, and its start and end on the run's clock."""
+    known = [(tree.place_of[mark], *times) for mark, *times in segment.recorder.host_times if mark in tree.place_of]
+    place, start, end = np.array(known, np.int64).reshape(-1, 3).T
+    return place, start + segment.offset_ns, end + segment.offset_ns
 
 
 def _add_handlers(moments: _Moments, tree: HostTree, segment: Segment) -> None:

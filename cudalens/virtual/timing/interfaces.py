@@ -117,6 +117,9 @@ class Recorder(Protocol):
     def end(self, begun: Any) -> None:
         """The interval ends for which `begin` returned `begun`."""
 
+    def passed(self, start_ns: int, end_ns: int) -> None:
+        """The program's own code, which ends here, took as much real time."""
+
     def called(self, name: str, start_ns: int, end_ns: int, correlation_id: int) -> None:
         """The host called a function of the CUDA runtime or driver."""
 

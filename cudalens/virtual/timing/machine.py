@@ -314,7 +314,11 @@ class Machine:
                 recorder.end(begun)
 
     def _advance(self, num_ns: int) -> None:
+        """The program's own code took real time up to now."""
+        begin = self.now_ns
         self.now_ns += num_ns
+        if self.recorder is not None:
+            self.recorder.passed(begin, self.now_ns)
 
     def call(self, name: str, cost_ns: int, until_ns: int = 0) -> int:
         """Record a runtime call; returns its correlation id.
@@ -433,10 +437,10 @@ class HostTime:
             self._leave()
 
     @contextmanager
-    def call(self) -> Iterator[None]:
-        """A call of torch that no function mode sees: what the device computes inside is not the program's time."""
-        self.enter()
+    def in_call(self) -> Iterator[None]:
+        """A call of torch that no function mode sees, such as a replay, which computes values of the device."""
         try:
+            self.enter()
             yield
         finally:
             self.leave()

@@ -157,7 +157,7 @@ def test_a_slow_link_is_found(tmp_path):
 def test_parts_of_a_step_add_up(tmp_path):
     _, ranks = loaded(Job(data=2, steps=3), tmp_path)
     steps = ranks.analysis.steps
-    parts = steps[["compute_ns", "wait_ns", "transfer_ns", "idle_ns"]].sum(axis=1)
+    parts = steps[["compute_ns", "wait_ns", "transfer_ns", "copy_ns", "idle_ns"]].sum(axis=1)
     assert (parts - steps["step_ns"]).abs().max() <= 20_000
     assert len(steps) == 6
 

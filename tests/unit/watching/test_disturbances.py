@@ -2,12 +2,14 @@
 
 import itertools
 
+import msgspec
 import numpy as np
 import pytest
 
+from cudalens.views.sections.model import Table
 from cudalens.watching import record
 from cudalens.watching.record import group_changes
-from cudalens.watching.run import STEP_COLUMNS, WatchedChange, WatchedRun, WatchFacts
+from cudalens.watching.run import STEP_COLUMNS, WatchedChange, WatchedRecording, WatchedRun, WatchFacts
 
 MS = 1_000_000
 
@@ -103,14 +105,52 @@ def test_some_slow_steps_are_not_a_change():
     assert record.verdict(WatchedRun(run.facts, columns)) == "step 200: 2.00 ms a step"
 
 
+def test_a_change_after_which_the_step_time_has_drifted_is_not_one_since_then():
+    """Twice as fast for some steps, and less so by now: the present time contradicts "2.08 times as fast"."""
+    run = watched(32.2, 15.4)
+    columns = {name: values.copy() for name, values in run.columns.items()}
+    columns["dur"][-100:] = np.linspace(15.4 * MS, 18 * MS, 100).astype(np.int64)
+    verdict = record.verdict(WatchedRun(run.facts, columns, run.changes))
+    assert verdict == "step 200: 16.7 ms a step; at step 100: 2.09 times as fast (32.2 to 15.4 ms)"
+
+
+def recording(step):
+    return WatchedRecording(step, 1, 1, 1.0 * MS, "sample")
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ((3, 150), "not known: the steps that were recorded before and after do not show it"),
+        ((3,), "not known: no recording after it"),
+        ((150,), "not known: no recording before it"),
+        ((3, 250), "not known: no recording after it"),  # it is after the next change
+        ((), "not known: no recording"),
+    ],
+)
+def test_a_change_without_a_cause_has_the_reason(steps, said):
+    run = watched(10, 12, 14)
+    found = record.section(WatchedRun(run.facts, run.columns, run.changes, tuple(map(recording, steps))))
+    table = next(block for block in found.blocks if isinstance(block, Table) and block.key == "changes")
+    assert table.rows[-1].cells[-1] == said
+
+
+def test_a_cost_beyond_the_loops_own_time_is_readable():
+    run = watched(10)
+    costly = WatchedRun(msgspec.structs.replace(run.facts, cost=6.2345), run.columns)
+    assert dict(record.run_facts(costly))["Cost"].startswith("623 % of the loop's time")
+
+
 @pytest.mark.parametrize(
     ("levels_ms", "named"),
     [
-        ((2, 22, 23.2), "since step 100: 11 times as long"),  # the sleep, not the 5.5 % after it
+        ((2, 22, 23.2), "at step 100: 11 times as long (2.00 to 22.0 ms)"),  # the sleep, not the 5.5 % after it
         ((20, 22, 40), "since step 200: 82 % slower"),
         ((10, 30, 10, 10.6), "since step 300: 6.0 % slower"),  # slow for a while, which is over
         ((10, 30, 10), "since step 200: 3 times as fast"),
-        ((10, 20, 40, 19), "since step 100: 2 times as long"),  # the second doubling was undone
+        ((10, 20, 40, 19), "at step 100: 2 times as long (10.0 to 20.0 ms)"),  # the second doubling was undone
+        ((3, 9, 6), "at step 100: 3 times as long (3.00 to 9.00 ms)"),  # partly undone: now twice as long
+        ((9, 3, 4.5), "at step 100: 3 times as fast (9.00 to 3.00 ms)"),
         ((10, 12, 11.9, 11.8), "since step 100: 20 % slower"),
     ],
 )

@@ -180,6 +180,8 @@ def test_an_evaluation_after_the_last_step_of_the_optimizer_is_not_a_step(steps)
 
     plain, evaluated = (cudalens.virtual.job(partial(program, count), "h100x2") for count in (0, 5))
     assert (plain.num_steps, evaluated.num_steps) == (steps - 1, steps - 1)
+    assert evaluated.analysis.steps["step"].nunique() == steps - 1
+    assert evaluated.analysis.steps["compute_ns"].tolist() == plain.analysis.steps["compute_ns"].tolist()
     if steps == 1:  # all of the program
         assert evaluated.step_ns > plain.step_ns
         assert str(evaluated.summary()).startswith("[simulated] The program takes")
@@ -224,3 +226,67 @@ def test_ranks_that_do_the_same_share_a_row_and_a_picture(fsdp):
     assert text.splitlines()[-1].startswith("0 to 15 ")
     assert "clock" not in text
     assert html.count("<svg") == 2
+
+
+def union_ns(rows):
+    """Time in which at least one of these ran."""
+    total, reached = 0, -1
+    for begin, end in sorted(zip(rows["ts"], rows["ts"] + rows["dur"], strict=True)):
+        total += max(end - max(begin, reached), 0)
+        reached = max(reached, end)
+    return total
+
+
+def with_work_before_the_module(on_rank, work):
+    """Data-parallel training in which one rank works on something else between two steps."""
+    start()
+    model = DistributedDataParallel(Block().cuda())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    given = torch.ones(4096, WIDTH)
+    x = given.cuda()
+    for _ in range(3):
+        if torch.distributed.get_rank() == on_rank:
+            work(given)
+        model(x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def multiply(given):
+    wide = given.cuda()
+    for _ in range(6):
+        wide @ wide.T
+
+
+def test_work_between_two_steps_belongs_to_the_next_one():
+    """Before the first call of a module, as where a batch is prepared: the other ranks wait for it."""
+    job = cudalens.virtual.job(partial(with_work_before_the_module, 1, multiply), "h100x4")
+    assert "; rank 1 is slow: the job loses " in str(job.summary()).splitlines()[0]
+    events = job[1].events
+    kernels = events[events["cat"] == "kernel"]
+    kernels = kernels[~kernels["name"].astype(str).str.contains("nccl")]
+    mine = job.analysis.steps.query("rank == 1")
+    assert mine["compute_ns"].sum() == union_ns(kernels)
+    assert (mine["idle_ns"] < 0.01 * mine["step_ns"]).all()
+    assert kernels["step"].notna().all()
+
+
+def test_copies_between_two_steps_are_not_idle_time():
+    job = cudalens.virtual.job(
+        partial(with_work_before_the_module, 2, lambda given: [given.cuda() for _ in range(3)]), "h100x4"
+    )
+    assert "; rank 2 is slow: the job loses " in str(job.summary()).splitlines()[0]
+    mine = job.analysis.steps.query("rank == 2")
+    copies = job[2].events.query("cat == 'gpu_memcpy'")
+    from_host = copies[copies["name"].astype(str).str.contains("HtoD")]
+    assert mine["copy_ns"].sum() >= union_ns(from_host) > 5_000_000
+    assert (mine["idle_ns"] < 0.02 * mine["step_ns"]).all()
+
+
+def scan(given):
+    torch.empty(16384, 8192, device="cuda").logcumsumexp(0)
+
+
+def test_an_operator_that_no_other_rank_runs_has_no_factor():
+    job = cudalens.virtual.job(partial(with_work_before_the_module, 3, scan), "h100x4")
+    assert "  from traces  rank 3 alone spends time in aten::logcumsumexp: the job loses " in str(job.summary())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 import torch
@@ -201,3 +202,104 @@ def test_a_verdict_says_that_python_time_is_not_modelled(measure_host):
     left_out = "ms between calls of torch, which this simulation leaves out (add --measure-host); modelled: "
     assert (left_out in line) == (not measure_host)
     assert (run.trace.info.ended_ns - run.trace.info.started_ns >= 60_000_000) == measure_host
+
+
+def rows_of(trace, name):
+    events = trace.events
+    return events[events["name"].astype(str).str.contains(name, regex=False)]
+
+
+MS = 1_000_000
+RANGES_MS = {"first": 5, "last": 7, "python alone": 13}
+
+
+def test_python_time_at_the_start_and_the_end_of_a_range_is_inside_of_it():
+    with device("h100", measure_host=True):
+        x = torch.ones(8, device="cuda")
+        with cudalens.profile("ranges") as run:
+            busy(3 * MS)
+            with torch.profiler.record_function("first"):
+                busy(5 * MS)
+                x.add_(1)
+            with torch.profiler.record_function("last"):
+                x.add_(1)
+                busy(7 * MS)
+            busy(11 * MS)
+            with torch.profiler.record_function("python alone"):
+                busy(13 * MS)
+    times = {name: rows_of(run.trace, name).query("cat == 'user_annotation'")["dur"].sum() for name in RANGES_MS}
+    assert all(times[name] >= least * MS for name, least in RANGES_MS.items()), times
+    assert run.trace.info.ended_ns - run.trace.info.started_ns >= sum(times.values()) + 14 * MS
+
+
+class Samples(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, number):
+        busy(5 * MS)
+        return torch.ones(8)
+
+
+def test_python_time_of_a_dataset_is_waiting_for_data():
+    with device("h100", measure_host=True):
+        model = torch.nn.Linear(8, 8).cuda()
+        with cudalens.profile("loading") as run:
+            for batch in torch.utils.data.DataLoader(Samples(), batch_size=None):
+                model(batch.cuda())
+    fetches = rows_of(run.trace, "enumerate(DataLoader)").query("cat == 'user_annotation'")
+    assert sorted(fetches["dur"])[-4] >= 5 * MS
+    first = cudalens.analysis.findings(run.trace)[0]
+    assert first.rule == "data_loader", first
+    assert first.gain_ns >= 10 * MS
+
+
+def test_python_time_is_in_the_function_that_took_it():
+    with device("h100", measure_host=True):
+        x = torch.ones(8, device="cuda")
+        with cudalens.profile("stacks", stacks=True) as run:
+            busy(6 * MS)
+            x.add_(1)
+    (dur,) = rows_of(run.trace, "busy").query("cat == 'python_function'")["dur"]
+    assert dur >= 5.9 * MS
+
+
+def test_a_measured_operator_on_host_tensors_lasts_as_long_as_it_took():
+    with device("h100", measure_host=True):
+        x = torch.ones(8, device="cuda")
+        with cudalens.profile("host op") as run:
+            torch.randn(2_000_000).sort()
+            x.add_(1)
+    assert rows_of(run.trace, "aten::sort")["dur"].max() >= MS  # a modelled call takes microseconds
+
+
+def scripted(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(100):
+        x = x @ x
+    return x
+
+
+def replayed(x):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        scripted(x)
+    return graph.replay
+
+
+@pytest.mark.parametrize("measure_host", [False, True])
+@pytest.mark.parametrize(
+    "prepare", [replayed, lambda x: partial(torch.jit.script(scripted), x)], ids=["replay", "script"]
+)
+def test_values_that_the_device_computes_are_not_host_time(prepare, measure_host):
+    """In calls that no function mode sees, too: a replay, and a scripted function, which runs in C++."""
+    with device("h100", measure_host=measure_host) as virtual:
+        x = torch.zeros(300, 300, device="cuda")
+        call, machine = prepare(x), virtual.gpus.machine
+        call()
+        machine.host_time.catch_up()
+        counted, now, began = machine.host_time.total_ns, machine.now_ns, time.perf_counter_ns()
+        call()
+        took = time.perf_counter_ns() - began
+        machine.host_time.catch_up()
+        assert machine.host_time.total_ns - counted < took / 2
+        assert machine.now_ns - now < took / 2

@@ -338,9 +338,7 @@ class CallWatch:
         rule = _rule_of(kind)
         if rule is None:
             if kind is _PYBIND and _is_of_user(frame):
-                if (method := method_in_c(function)) is not None:
-                    self._note(method, frame)
-                self._note_getter_in_c(function)
+                self._note_pybind(function, frame)
             return
         if isinstance(owner, torch._C.Generator):
             if not is_own(frame.f_code.co_filename):  # the virtual device computes dropout again from a state
@@ -423,6 +421,13 @@ class CallWatch:
         read = read_of_builtin(function)
         if read is not None:
             self._note_value(read)
+
+    def _note_pybind(self, function: Any, frame: FrameType) -> None:
+        """A function or a method that pybind11 binds: it has no object, so a method cannot be called again."""
+        if (method := method_in_c(function)) is not None:
+            self._note(method, frame)
+        else:
+            self._note_getter_in_c(function)
 
     def _note_value(self, read: Read) -> None:
         if all(known.label != read.label for known in self.values):

@@ -1,4 +1,4 @@
-"""Find values that a program reads by a method or property of an object of torch: ``len(loader)``, ``scheduler.state_dict()``.
+"""Find values that a program reads by a method or property of an object of torch, as ``len(loader)``.
 
 The code of such a class is not read for names, so the method itself is called again before each replay, with the same
 object. A method is one that reads if Python or torch use its name for that, or if its code stores nothing. Another one

@@ -46,8 +46,8 @@ def _traced_for_device(make_fx: Callable[..., Any]) -> Callable[..., Any]:
                 graph_module = make_fx(function)(tangents)
             if watch.has_host_tensors:
                 raise VirtualDeviceError(
-                    "torch.func.linearize of a function that also computes with CPU tensors is not modelled on a virtual "
-                    "CUDA device. Use torch.func.jvp, or move the tensors to the device before."
+                    "torch.func.linearize of a function that also computes with CPU tensors is not modelled on a "
+                    "virtual CUDA device. Use torch.func.jvp, or move the tensors to the device before."
                 )
             _move_to(graph_module, devices.pop())
             return graph_module

@@ -257,7 +257,12 @@ class CallValue:
             value = self._function(*self._arguments)
         except Exception as error:
             raise LookupError(str(error)) from error
-        return value if type(value) in (bool, int, float, str, type(None)) else repr(value)
+        return compared(value)
+
+
+def compared(value: Any) -> Any:
+    """A result of a getter as it is compared: a number or text as it is, anything else as text."""
+    return value if type(value) in (bool, int, float, str, type(None)) else repr(value)
 
 
 class MethodValue:

@@ -21,7 +21,7 @@ import torch
 from cudalens.graphs.guards.code_names import names_of
 from cudalens.graphs.guards.files import is_of_torch, is_read
 from cudalens.graphs.guards.found import Read
-from cudalens.graphs.guards.lookups import MethodValue
+from cudalens.graphs.guards.lookups import MethodValue, compared
 from cudalens.graphs.guards.torch_getters import GETTER_NAME, is_plain
 
 _SPECIAL: Final = frozenset({"__bool__", "__contains__", "__len__", "__repr__", "__str__"})
@@ -99,10 +99,11 @@ class MethodCall:
             return None if value is None else self._label(is_property)
         function: Any = found.fget if is_property else found
         container = MethodValue(owner, functools.partial(_call, function, self._keywords), *self._arguments)
-        try:
-            return Read(container, "", self._label(is_property), container[""])
-        except LookupError:  # the call raised an error, as it does again
+        try:  # a call that raised an error returned None, too, and raises it again
+            found_value = compared(value) if value is not None else container[""]
+        except LookupError:
             return None
+        return Read(container, "", self._label(is_property), found_value)
 
     def _label(self, is_property: bool) -> str:
         name, kind = self._code.co_name, type(self._owner).__name__

@@ -433,6 +433,13 @@ class Items(data.Dataset[int]):
         return self.items[index]
 
 
+class Endless(data.IterableDataset[int]):
+    """A data set without a length."""
+
+    def __iter__(self) -> Any:
+        return iter(range(4))
+
+
 @read_again("len(DataLoader): 4 → 5")
 def the_length_of_a_loader() -> Any:
     items = Items()
@@ -522,6 +529,37 @@ def an_item_that_a_data_set_counts(wrap: Wrap) -> Any:
     items = Items()
     subset = data.Subset(items, [1, 2])
     return [*calls(wrap(lambda x: x * subset[0])), items.num_taken]
+
+
+class AskedItems(Items):
+    """A data set that counts how often it is asked for its length."""
+
+    num_asked = 0
+
+    def __len__(self) -> int:
+        self.num_asked += 1
+        return len(self.items)
+
+
+@like_eager(Expected(replays=False, reason="SIDE_EFFECT", words="num_asked"))
+def a_length_that_a_data_set_counts(wrap: Wrap) -> Any:
+    items = AskedItems()
+    loader = data.DataLoader(items, batch_size=1)
+    before = items.num_asked
+    return [*calls(wrap(lambda x: x * len(loader))), items.num_asked - before]
+
+
+@like_eager(REPLAYS)
+def a_loader_without_a_length(wrap: Wrap) -> Any:
+    loader: data.DataLoader[int] = data.DataLoader(Endless())
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        try:
+            return x * len(loader)
+        except TypeError:
+            return x * 7
+
+    return calls(wrap(call))
 
 
 @like_eager(REPLAYS)

@@ -1,18 +1,22 @@
-"""Trace the linear map that ``torch.func.linearize`` returns for the device: torch's formulas make tensors by a device.
+"""Give the nodes of graphs that ``make_fx`` and ``torch.func.linearize`` trace the devices that the program meant.
 
-A tensor of a virtual device has the host's type below the dispatch mode, so the derivative formulas of forward mode, in
-C++, ask for zeros and copies on the CPU. Called directly, these become tensors of the device; a traced graph runs them
-later by their arguments, which are changed here.
+A tensor of a virtual device has the host's type below the dispatch mode, so the calls that arrive there name the CPU: those
+of the program, whose device `Target` has, and those of derivative formulas of forward mode, in C++, which make zeros and
+copies for a tensor. Called directly, both give tensors of the device; a traced graph runs them later by their arguments.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
 import torch
+from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.overrides import TorchFunctionMode
 
+from cudalens.device.modes import is_faking
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
@@ -22,7 +26,31 @@ _HOST: Final = torch.device("cpu")
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Change what ``linearize`` traces with: torch wraps ``make_fx`` for its compiler before each use."""
+    """Change what the tracing mode records, and what ``linearize`` traces with."""
+    _record_devices(patches, gpus)
+    _trace_linear_maps(patches)
+
+
+def _record_devices(patches: Patches, gpus: Gpus) -> None:
+    original: Any = ProxyTorchDispatchMode.__torch_dispatch__
+
+    @functools.wraps(original)
+    def dispatch(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        meant = gpus.target.device
+        if meant is None or is_faking() or (kwargs or {}).get("device") != _HOST:
+            return original(mode, func, types, args, kwargs or {})
+        nodes = mode.tracer.graph.nodes
+        last = next(reversed(nodes), None)
+        result = original(mode, func, types, args, kwargs)
+        for node in itertools.takewhile(lambda node: node is not last, reversed(nodes)):
+            _name_device(node, gpus.torch_devices[meant.index])
+        return result
+
+    patches.set(ProxyTorchDispatchMode, "__torch_dispatch__", dispatch)
+
+
+def _trace_linear_maps(patches: Patches) -> None:
+    """Torch wraps ``make_fx`` for its compiler before ``linearize`` uses it."""
     transforms: Any = torch._functorch.eager_transforms
     wrap = getattr(transforms, "lazy_dynamo_disallow", None)
     make_fx = getattr(transforms, "make_fx", None)
@@ -76,6 +104,10 @@ def _move_to(graph_module: Any, device: torch.device) -> None:
         if constant.dim() > 0 and constant.device == _HOST:
             setattr(graph_module, name, constant.to(device))
     for node in graph_module.graph.nodes:
-        if node.kwargs.get("device") == _HOST:
-            node.kwargs = {**node.kwargs, "device": device}
+        _name_device(node, device)
     graph_module.recompile()
+
+
+def _name_device(node: Any, device: torch.device) -> None:
+    if node.kwargs.get("device") == _HOST:
+        node.kwargs = {**node.kwargs, "device": device}

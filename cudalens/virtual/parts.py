@@ -17,9 +17,9 @@ from cudalens.virtual.dispatch import (
     attention,
     autograd,
     fused_layers,
-    traced_graphs,
     modes,
     refusals,
+    traced_graphs,
     triton_kernels,
     workspaces,
 )

@@ -1,8 +1,9 @@
 """Give the nodes of graphs that ``make_fx`` and ``torch.func.linearize`` trace the devices that the program meant.
 
-A tensor of a virtual device has the host's type below the dispatch mode, so the calls that arrive there name the CPU: those
-of the program, whose device `Target` has, and those of derivative formulas of forward mode, in C++, which make zeros and
-copies for a tensor. Called directly, both give tensors of the device; a traced graph runs them later by their arguments.
+A tensor of a virtual device has the host's type below the dispatch mode, so the calls that arrive there name the CPU:
+those of the program, whose device `Target` has, and those of derivative formulas of forward mode, in C++, which make
+zeros and copies for a tensor. Called directly, both give tensors of the device; a traced graph runs them later by their
+arguments.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from cudalens.device.stacks import Place
 from cudalens.graphs.guards.closures import hidden_closure
 from cudalens.graphs.guards.found import Read, Reads
 from cudalens.graphs.guards.guard_set import GuardSet
-from cudalens.graphs.guards.lookups import IsGradientMissing, place_id
+from cudalens.graphs.guards.lookups import IsGradientMissing, MethodValue, place_id
 from cudalens.graphs.guards.reads import find_reads
 from cudalens.graphs.host_values import HostContents
 from cudalens.graphs.observer import is_plain, is_wrapper
@@ -48,7 +48,7 @@ def note_effects(variant: Variant, effects: Effects, observer: Observer, contain
     variant.is_observed = not observer.has_other_threads
     variant.executed = calls.executed()
     variant.has_backward = calls.has_backward
-    variant.outside = [Read(at.container, at.key, at.label, at.container[at.key]) for at in calls.values]
+    variant.outside = [_as_it_is(at) for at in calls.values]
     reads = _guard(variant)
     hidden = _hidden_tensor(calls.operators) or _hidden_operators(calls.functions)
     finding = effects.finding(reads, variant.function.place) or hidden
@@ -61,6 +61,16 @@ def note_effects(variant: Variant, effects: Effects, observer: Observer, contain
         hooked = effects.hooked_argument() if variant.has_backward else None
         returned = effects.returned_container(containers, variant.function.place)
         variant.skip = finding or hooked or returned or _unguarded(variant) or hidden_closure(variant, reads, calls)
+
+
+def _as_it_is(read: Read) -> Read:
+    """A value that a call read, as it is after it. A method may call code of the program: `finding` calls it first.
+
+    It does so after it has found that the call changes no Python value.
+    """
+    if isinstance(read.container, MethodValue):
+        return read
+    return Read(read.container, read.key, read.label, read.container[read.key])
 
 
 def check_recording(variant: Variant, before: Snapshot) -> None:

@@ -108,6 +108,11 @@ class Reason(Enum):
         "changes a Python value in every call: {}; a replay would not",
         "change it outside of the function, or keep the state in a tensor that the function writes in place.",
     )
+    CHANGED_READ = _Words(
+        "skip",
+        "changes what it reads by a function, a method or a variable of torch or Python: {}",
+        "read it, or change it, outside of the function.",
+    )
     OUTSIDE_CALL = _Words(
         "skip",
         "calls what a replay does not call again: {}",

@@ -19,6 +19,7 @@ from cudalens.virtual.dispatch import (
     fused_layers,
     modes,
     refusals,
+    traced_graphs,
     triton_kernels,
     workspaces,
 )
@@ -73,6 +74,7 @@ INSTALL: Final[Sequence[Part]] = (
     fused_layers.install_softmax,
     storages.install_legacy_types,
     autograd.install,
+    traced_graphs.install,
     rng.install,
     _install_threads,
     collectives.install,

@@ -188,13 +188,10 @@ class Effects:
             after: What the function can read after the call.
             default: The place of the function, where no line is known.
         """
-        what = (
-            self.snapshot.difference()
-            or first_change(self.calls.values)
-            or self._other_argument()
-            or self._kept_argument(after)
-        )
+        what = self.snapshot.difference() or self._other_argument() or self._kept_argument(after)
         if what is None:
+            if (changed := first_change(self.calls.values)) is not None:
+                return Finding(Reason.CHANGED_READ, changed, default)
             if self.calls.findings:
                 return self.calls.findings[0]
             return self._seeded(default) or self._drawn(default) or self._read_of_argument() or self._read_modules()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -256,7 +257,30 @@ class CallValue:
             value = self._function(*self._arguments)
         except Exception as error:
             raise LookupError(str(error)) from error
-        return value if type(value) in (bool, int, float, str, type(None)) else repr(value)
+        return compared(value)
+
+
+def compared(value: Any) -> Any:
+    """A result of a getter as it is compared: a number or text as it is, anything else as text."""
+    return value if type(value) in (bool, int, float, str, type(None)) else repr(value)
+
+
+class MethodValue:
+    """What a property or method of an object returns, like `CallValue`; it does not keep the object alive."""
+
+    __slots__ = ("_arguments", "_owner", "_value_of")
+
+    def __init__(self, owner: weakref.ref[Any], value_of: Callable[..., Any], *arguments: Any) -> None:
+        self._owner, self._value_of, self._arguments = owner, value_of, arguments
+
+    def __getitem__(self, key: str) -> Any:
+        if not self.is_alive():
+            raise LookupError("the object is freed")
+        return CallValue(self._value_of, self._owner(), *self._arguments)[key]
+
+    def is_alive(self) -> bool:
+        """Whether the object exists: one that a call makes for itself does not, after it."""
+        return self._owner() is not None
 
 
 class ContextValue:
@@ -346,5 +370,6 @@ class Written:
 
 #: Their look-ups may make a new object each time, which is compared by value.
 MAKERS: Final = (
-    CacheMisses, CallValue, Contents, Elements, Environment, NumpyState, ScalerStages, ScriptItems, Version, Written
+    CacheMisses, CallValue, Contents, Elements, Environment, MethodValue, NumpyState, ScalerStages, ScriptItems,
+    Version, Written,
 )  # fmt: skip

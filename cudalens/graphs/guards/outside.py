@@ -31,7 +31,7 @@ from cudalens.device.call_tracing import is_tracing_frame
 from cudalens.device.stacks import Place, is_own, place_of
 from cudalens.graphs.guards.files import is_of_program, is_read
 from cudalens.graphs.guards.found import Read
-from cudalens.graphs.guards.lookups import ContextValue, Environment
+from cudalens.graphs.guards.lookups import ContextValue, Environment, MethodValue
 from cudalens.graphs.guards.torch_getters import (
     FORMATS_TENSOR,
     may_read,
@@ -39,6 +39,7 @@ from cudalens.graphs.guards.torch_getters import (
     read_of_call,
     read_printing,
 )
+from cudalens.graphs.guards.torch_methods import MethodCall, is_method, method_in_c
 from cudalens.graphs.liveness import storage_id
 from cudalens.graphs.reasons import Finding, Reason
 
@@ -227,6 +228,7 @@ class CallWatch:
         self.watched: frozenset[CodeType] = frozenset()
         self.called: list[FunctionType | None] = []
         self._returned: list[FrameType] = []
+        self._methods: dict[FrameType, MethodCall] = {}
         self._seen: set[CodeType] = set()
         self._before: Any = sys.getprofile()
         self._once = {_IMPORT, _FIND_MODULE, *(getattr(callback, "__code__", None) for callback in gc.callbacks)}
@@ -240,6 +242,8 @@ class CallWatch:
         if sys.getprofile() == self._on_event:
             sys.setprofile(self._before)
         self._attribute()
+        self._methods.clear()
+        self.values = [at for at in self.values if not isinstance(at.container, MethodValue) or at.container.is_alive()]
 
     def executed(self) -> list[tuple[str, FunctionType]]:
         """The functions that ran, by name."""
@@ -258,8 +262,11 @@ class CallWatch:
             self._on_call(frame)
         elif event == "c_call":
             self._on_builtin(frame, arg)
-        elif event == "return" and frame.f_code in self.watched:
-            self._returned.append(frame)
+        elif event == "return":
+            if frame in self._methods:
+                self._note_method(self._methods.pop(frame).result(arg), frame)
+            if frame.f_code in self.watched:
+                self._returned.append(frame)
 
     def _on_call(self, frame: FrameType) -> None:
         if frame.f_code not in self._seen:
@@ -267,7 +274,10 @@ class CallWatch:
         if frame.f_code.co_freevars and frame.f_code in self.functions:
             values, names = frame.f_locals, frame.f_code.co_freevars
             self.closures.add((frame.f_code, tuple([id(values[name]) if name in values else 0 for name in names])))
-        if may_read(frame.f_code):
+        if is_method(frame.f_code):
+            if self._is_called_by_program(frame):
+                self._methods[frame] = MethodCall(frame)
+        elif may_read(frame.f_code):
             self._note_getter(frame)
         name = frame.f_code.co_name
         is_own_read = name in _NUMBERS and frame.f_back is not None and is_own(frame.f_back.f_code.co_filename)
@@ -328,7 +338,7 @@ class CallWatch:
         rule = _rule_of(kind)
         if rule is None:
             if kind is _PYBIND and _is_of_user(frame):
-                self._note_getter_in_c(function)
+                self._note_pybind(function, frame)
             return
         if isinstance(owner, torch._C.Generator):
             if not is_own(frame.f_code.co_filename):  # the virtual device computes dropout again from a state
@@ -389,18 +399,35 @@ class CallWatch:
 
     def _note_getter(self, frame: FrameType) -> None:
         """A getter of torch that code of the program calls."""
-        at = frame.f_back
-        while at is not None and at.f_code.co_filename in _BETWEEN:
-            at = at.f_back
-        if at is not None and _is_of_user(at) and frame.f_code not in _PYTHON_OF_PROGRAM:
+        if self._is_called_by_program(frame) and frame.f_code not in _PYTHON_OF_PROGRAM:
             read = read_of_call(frame)
             if read is not None:
                 self._note_value(read)
+
+    @staticmethod
+    def _is_called_by_program(frame: FrameType) -> bool:
+        at = frame.f_back
+        while at is not None and at.f_code.co_filename in _BETWEEN:
+            at = at.f_back
+        return at is not None and _is_of_user(at)
+
+    def _note_method(self, result: Read | str | None, frame: FrameType) -> None:
+        if isinstance(result, str):
+            self._note_at_caller(result, frame)
+        elif result is not None and result.container not in [known.container for known in self.values]:
+            self.values.append(result)
 
     def _note_getter_in_c(self, function: Any) -> None:
         read = read_of_builtin(function)
         if read is not None:
             self._note_value(read)
+
+    def _note_pybind(self, function: Any, frame: FrameType) -> None:
+        """A function or a method that pybind11 binds: it has no object, so a method cannot be called again."""
+        if (method := method_in_c(function)) is not None:
+            self._note(method, frame)
+        else:
+            self._note_getter_in_c(function)
 
     def _note_value(self, read: Read) -> None:
         if all(known.label != read.label for known in self.values):

@@ -437,9 +437,10 @@ class _Search:
             self._seen |= {id(held[name]) for name in stored_by(kind) if isinstance(held.get(name), dict | list | set)}
         for name in sorted(self._known & held.keys()):
             item = held[name]
-            if is_library and isinstance(item, dict | list | set):
+            is_looked_into = not is_library or (module is sys and _is_plain_list(item))
+            if not is_looked_into and isinstance(item, dict | list | set):
                 continue
-            if is_library and not isinstance(item, torch.Tensor | FunctionType | ModuleType):
+            if not (is_looked_into or isinstance(item, torch.Tensor | FunctionType | ModuleType)):
                 self._skip(item)
             yield held, name, item, _dotted(label, name)
         if not is_library and (absent := frozenset(self._texts - held.keys())):
@@ -502,6 +503,11 @@ def key_text(key: Any) -> str:
 
 def _dotted(label: str, name: str) -> str:
     return f"{label}.{name}" if label else name
+
+
+def _is_plain_list(value: Any) -> bool:
+    """Whether a value is a list of texts and numbers, as ``sys.argv`` and ``sys.path``."""
+    return type(value) is list and all(type(item) in _PLAIN for item in value)
 
 
 def _is_special(name: str) -> bool:

@@ -23,7 +23,8 @@ from cudalens.graphs.guards.files import is_of_torch
 from cudalens.graphs.guards.found import Read
 from cudalens.graphs.guards.lookups import CallValue
 
-_NAME: Final = re.compile(
+#: Names of functions and methods that read a state.
+GETTER_NAME: Final = re.compile(
     r"_?(is|are|has|get|current|preferred|list|supported)_\w+|\w+_(enabled|allowed|available|initialized|size|count)"
 )
 
@@ -93,7 +94,7 @@ def may_read(code: CodeType) -> bool:
     if not is_of_torch(code.co_filename):
         return False
     is_property = code.co_name in ("__get__", "__getattr__")
-    return is_property or (_NAME.fullmatch(code.co_name) is not None and code.co_name not in _LEFT_OUT)
+    return is_property or (GETTER_NAME.fullmatch(code.co_name) is not None and code.co_name not in _LEFT_OUT)
 
 
 def read_of_call(frame: FrameType) -> Read | None:
@@ -124,7 +125,7 @@ def read_of_call(frame: FrameType) -> Read | None:
     given = tuple(values[name] for name in names)
     keywords = {name: values[name] for name in code.co_varnames[code.co_argcount : num_named]}
     arguments = (*given, *keywords.values())
-    if not all(map(_is_plain, arguments)) or (_SETS_TOO.match(code.co_name) and any(arguments)):
+    if not all(map(is_plain, arguments)) or (_SETS_TOO.match(code.co_name) and any(arguments)):
         return None
     shown = ", ".join(repr(value) for value in given if value is not None)
     return _read(functools.partial(function, **keywords), given, f"{_module_label(frame)}.{code.co_qualname}({shown})")
@@ -133,7 +134,7 @@ def read_of_call(frame: FrameType) -> Read | None:
 def read_of_builtin(function: Any) -> Read | None:
     """The same of a function in C without arguments, whose owner is a module, or an object of pybind11."""
     owner, name = getattr(function.__self__, "__name__", None) or str(function.__module__), function.__name__
-    if str(owner).partition(".")[0] != "torch" or name in _LEFT_OUT or _NAME.fullmatch(name) is None:
+    if str(owner).partition(".")[0] != "torch" or name in _LEFT_OUT or GETTER_NAME.fullmatch(name) is None:
         return None
     shown = "torch" if hasattr(torch, name) else owner
     return _read(function, (), f"{shown}.{name}()")
@@ -144,17 +145,18 @@ def _read(function: Callable[..., Any], arguments: tuple[Any, ...], label: str) 
         value = function(*arguments)
     except Exception:  # the program gets the same error; a function in C that needs arguments
         return None
-    if label in _COMPARED_PROPERTIES or not _is_plain(value):
+    if label in _COMPARED_PROPERTIES or not is_plain(value):
         return None
     container = CallValue(function, *arguments)
     return Read(container, "", label, container[""])
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
+    """Whether a value is a number, text, a constant of torch or a function, or a container of these alone."""
     if isinstance(value, dict):
-        return all(map(_is_plain, (*value, *value.values())))
+        return all(map(is_plain, (*value, *value.values())))
     if isinstance(value, _CONTAINERS):
-        return all(map(_is_plain, value))
+        return all(map(is_plain, value))
     return isinstance(value, _PLAIN) or hasattr(type(value), "__members__")  # the latter: an enum in C++
 
 

@@ -5,7 +5,9 @@ A file of its own: profiles leave out the functions of the other files here, but
 
 from __future__ import annotations
 
+import copy
 import functools
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -57,6 +59,8 @@ class Attachment:
             self._interposed.append((interposed(torch.Tensor, name), reads))
         # torch formats a tensor without dispatch modes: the operators that read it do not arrive at the mode.
         self._interposed.append((interposed(torch.Tensor, "__repr__"), functools.partial(_text_reads, self._watch)))
+        pickled = functools.partial(_pickle_reads, self._watch)
+        self._interposed.append((interposed(torch.Tensor, "__reduce_ex__"), pickled))
         for method, listener in self._interposed:
             method.add(before=listener)
         self._mode = Mode(self._watch)
@@ -117,6 +121,19 @@ def _text_reads(watch: Watch, tensor: Any, *args: Any, **kwargs: Any) -> None:
             watch.host_reads(part, is_export=False)
         else:
             watch.annotate("repr", [part], ())
+
+
+def _pickle_reads(watch: Watch, tensor: Any, *args: Any, **kwargs: Any) -> None:
+    """Bytes for pickle are read without an operator; `torch.save` copies those of a device with one."""
+    if not isinstance(tensor, torch.Tensor) or not watch.is_on or is_faking():
+        return
+    caller = sys._getframe(2).f_code.co_filename
+    if caller == copy.__file__:  # copy.copy() makes another tensor on the same memory
+        return
+    if tensor.is_cpu:
+        watch.host_reads(tensor, is_export=False)
+    elif caller != torch.serialization.__file__ and storage_of(tensor) is not None:
+        watch.annotate("pickle", [tensor], ())
 
 
 def _printed(tensor: torch.Tensor) -> Sequence[torch.Tensor]:

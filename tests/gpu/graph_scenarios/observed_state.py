@@ -28,6 +28,8 @@ import torch
 from numpy.random import seed as numpy_seed
 from torch import nn
 from torch.nn import functional
+from torch.utils import data
+from torch.utils.flop_counter import FlopCounterMode
 
 from cudalens.errors import GraphError
 from cudalens.graphs import GraphManager
@@ -399,6 +401,185 @@ def the_peak_of_memory(wrap: Wrap) -> Any:
 @_called_again("torch.cuda.memory_stats()")
 def the_statistics_of_memory(wrap: Wrap) -> Any:
     return _memory_read(lambda: torch.cuda.memory_stats()["allocated_bytes.all.current"])(wrap)
+
+
+# Values that a program reads by a method or a property of an object of torch.
+
+
+def read_again(words: str) -> Callable[[Callable[[], tuple[Any, Any]]], Any]:
+    """A scenario of a read and of a change of what it reads: both are made once for each run of a program."""
+
+    def decorate(make: Callable[[], tuple[Any, Any]]) -> Any:
+        def run(wrap: Wrap) -> Any:
+            read, change = make()
+            return calls(wrap(lambda x: x * read()), change)
+
+        return like_eager(Expected(reason="NEW_VALUE", words=words))(run)
+
+    return decorate
+
+
+class Items(data.Dataset[int]):
+    """A data set of a program, that counts how often an item is taken."""
+
+    def __init__(self) -> None:
+        self.items, self.num_taken = [1, 2, 3, 4], 0
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> int:
+        self.num_taken += 1
+        return self.items[index]
+
+
+class Endless(data.IterableDataset[int]):
+    """A data set without a length."""
+
+    def __iter__(self) -> Any:
+        return iter(range(4))
+
+
+@read_again("len(DataLoader): 4 → 5")
+def the_length_of_a_loader() -> Any:
+    items = Items()
+    loader = data.DataLoader(items, batch_size=1)
+    return lambda: len(loader), lambda: items.items.append(5)
+
+
+@read_again("len(Subset): 2 → 3")
+def the_length_of_a_subset() -> Any:
+    subset = data.Subset(Items(), [1, 2])
+    return lambda: len(subset), lambda: subset.indices.append(0)  # type: ignore[attr-defined]
+
+
+@read_again("len(ConcatDataset): 8 → 9")
+def the_length_of_joined_data_sets() -> Any:
+    joined = data.ConcatDataset([Items(), Items()])
+    return lambda: len(joined), lambda: joined.cumulative_sizes.append(9)
+
+
+@read_again("RandomSampler.num_samples: 4 → 5")
+def the_number_of_samples() -> Any:
+    items = Items()
+    sampler = data.RandomSampler(items)
+    return lambda: sampler.num_samples, lambda: items.items.append(5)
+
+
+@read_again("StepLR.state_dict()")
+def the_state_of_a_scheduler() -> Any:
+    optimizer = torch.optim.SGD(nn.Linear(6, 6).cuda().parameters(), lr=0.5)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+
+    def advance() -> None:
+        optimizer.step()
+        scheduler.step()
+
+    return lambda: scheduler.state_dict()["last_epoch"], advance
+
+
+@read_again("Normal.batch_shape: 'torch.Size([])' → 'torch.Size([2])'")
+def the_shape_of_a_distribution() -> Any:
+    normal = torch.distributions.Normal(0.0, 1.0)
+    return lambda: len(normal.batch_shape), lambda: setattr(normal, "_batch_shape", torch.Size([2]))
+
+
+@read_again("FlopCounterMode.get_total_flops(): 0 → 5")
+def the_operations_of_a_counter() -> Any:
+    counter = FlopCounterMode(display=False)
+    return counter.get_total_flops, lambda: counter.flop_counts["Global"].update(one=5)
+
+
+@read_again("Future.done(): False → True")
+def a_future_that_is_done() -> Any:
+    future: torch.futures.Future[int] = torch.futures.Future()
+    return lambda: 1 + future.done(), lambda: future.set_result(1)
+
+
+@read_again("the length of sys.path")
+def the_places_of_modules() -> Any:
+    name = "a folder that does not exist"
+    while name in sys.path:
+        sys.path.remove(name)
+    return lambda: len(sys.path), lambda: sys.path.append(name)
+
+
+@read_again("sys.argv")
+def the_arguments_of_the_program() -> Any:
+    sys.argv[:] = [argument for argument in sys.argv if argument != "--faster"]
+    return lambda: 1 + ("--faster" in sys.argv), lambda: sys.argv.append("--faster")
+
+
+@_called_again("Store.get()")
+def a_value_in_a_store(wrap: Wrap) -> Any:
+    store = torch.distributed.HashStore()
+    store.set("factor", "2")
+    return calls(wrap(lambda x: x * int(store.get("factor"))), lambda: store.set("factor", "3"))
+
+
+@_called_again("an item of Subset")
+def an_item_of_a_subset(wrap: Wrap) -> Any:
+    items = [1, 2, 3, 4]
+    subset = data.Subset(items, [1, 2])  # type: ignore[arg-type]
+    return calls(wrap(lambda x: x * subset[0]), lambda: items.__setitem__(1, 9))
+
+
+@like_eager(Expected(replays=False, reason="SIDE_EFFECT", words="num_taken"))
+def an_item_that_a_data_set_counts(wrap: Wrap) -> Any:
+    items = Items()
+    subset = data.Subset(items, [1, 2])
+    return [*calls(wrap(lambda x: x * subset[0])), items.num_taken]
+
+
+class AskedItems(Items):
+    """A data set that counts how often it is asked for its length."""
+
+    num_asked = 0
+
+    def __len__(self) -> int:
+        self.num_asked += 1
+        return len(self.items)
+
+
+@like_eager(Expected(replays=False, reason="SIDE_EFFECT", words="num_asked"))
+def a_length_that_a_data_set_counts(wrap: Wrap) -> Any:
+    items = AskedItems()
+    loader = data.DataLoader(items, batch_size=1)
+    before = items.num_asked
+    return [*calls(wrap(lambda x: x * len(loader))), items.num_asked - before]
+
+
+@like_eager(REPLAYS)
+def a_loader_without_a_length(wrap: Wrap) -> Any:
+    loader: data.DataLoader[int] = data.DataLoader(Endless())
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        try:
+            return x * len(loader)
+        except TypeError:
+            return x * 7
+
+    return calls(wrap(call))
+
+
+@like_eager(REPLAYS)
+def a_distribution_that_the_call_makes(wrap: Wrap) -> Any:
+    def draw(x: torch.Tensor) -> torch.Tensor:
+        normal = torch.distributions.Normal(x, 1.0, validate_args=False)
+        return normal.log_prob(x + 1) * normal.batch_shape[0]
+
+    return calls(wrap(draw))
+
+
+@like_eager(Expected(replays=False, reason="CHANGED_READ", words="torch.is_warn_always_enabled(): True → False"))
+def a_state_that_the_call_sets_and_reads(wrap: Wrap) -> Any:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        torch.set_warn_always(True)
+        x = x * (1 + torch.is_warn_always_enabled())
+        torch.set_warn_always(False)
+        return x
+
+    return calls(wrap(call))
 
 
 @_called_again("gc.isenabled()")

@@ -1,6 +1,9 @@
 """The allocator's hazards and the host's, watched live on the virtual device."""
 
+import copy
 import gc
+import io
+import pickle
 
 import pytest
 import torch
@@ -311,6 +314,43 @@ def test_a_tensor_read_often_is_remembered_once(side):
         assert san.status().num_accesses == before > 0
 
 
+# Bytes for pickle
+
+
+READS_OF_ALL = {
+    "pickle": pickle.dumps,
+    "parameter": lambda x: pickle.dumps(torch.nn.Parameter(x)),
+    "torch.save": lambda x: torch.save({"x": x}, io.BytesIO()),
+    "deepcopy": copy.deepcopy,
+    "list": lambda x: x.tolist(),
+}
+
+
+@pytest.mark.parametrize("act", READS_OF_ALL.values(), ids=READS_OF_ALL)
+def test_a_copy_of_all_values_reads_them_on_the_current_stream(side, act):
+    x = torch.zeros(N, device="cuda")
+    torch.cuda.synchronize()
+    with cudalens.sanitize() as san:
+        with torch.cuda.stream(side):
+            x.add_(1)
+        act(x)
+        assert kinds(san) == [RaceKind.READ_AFTER_WRITE]
+        san.clear()
+        torch.cuda.current_stream().wait_stream(side)
+        act(x)
+    assert kinds(san) == []
+
+
+def test_a_shallow_copy_reads_nothing(side):
+    x = torch.zeros(N, device="cuda")
+    torch.cuda.synchronize()
+    with cudalens.sanitize() as san:
+        with torch.cuda.stream(side):
+            x.add_(1)
+        copy.copy(x)
+    assert kinds(san) == []
+
+
 # The host
 
 
@@ -324,6 +364,9 @@ HOST_READS = {
     "numpy": lambda h: h.numpy(),
     "tolist": lambda h: h.tolist(),
     "text": lambda h: repr(h),
+    "pickle": pickle.dumps,
+    "save": lambda h: torch.save(h, io.BytesIO()),
+    "deepcopy": copy.deepcopy,
     "array": lambda h: memoryview(h.numpy()),
     "view": lambda h: h[5:9] + 1,
     "scalar of a kernel": lambda h: torch.ones(3, device="cuda") * h[0],

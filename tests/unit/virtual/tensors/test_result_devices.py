@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 from torch.func import functional_call, grad, jvp, stack_module_state, vmap
+from torch.utils._pytree import tree_leaves
 
 import cudalens.virtual
 from cudalens.errors import VirtualDeviceError
@@ -85,6 +86,38 @@ def test_transforms_with_python_numbers_stay_on_the_device() -> None:
     primal, tangent = jvp(lambda value: value * 2 + 1, (x,), (torch.ones_like(x),))
     assert (primal.device, tangent.device) == (CUDA0, CUDA0)
     assert (primal.tolist(), tangent.tolist()) == ([3.0, 5.0, 7.0], [2.0] * 3)
+
+
+FACTOR = torch.tensor([1.0, -2.0, 3.0])
+LINEARIZED: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
+    "a constant": lambda x, c: x.sin() * c,
+    "a matrix": lambda x, c: (torch.outer(c, c) @ x).tanh() * 2 + c.sum(),
+    "no derivative": lambda x, c: c * 2,
+    "softmax": lambda x, c: (x * c).softmax(0),
+    "zeros": lambda x, c: x + torch.zeros_like(x) + torch.ones(3, device=x.device),
+    "a number on the host": lambda x, c: x * torch.tensor(2.0),
+    "two results": lambda x, c: ((x * c).sum(), x),
+    "a selection": lambda x, c: torch.where(x > 0, x, c)[[0, 2]],
+}
+
+
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node")
+@pytest.mark.parametrize("function", LINEARIZED.values(), ids=LINEARIZED)
+def test_a_linear_map_runs_on_the_device(function) -> None:
+    found = []
+    for device in ("cpu", "cuda"):
+        x, c = torch.tensor([0.5, -1.0, 2.0], device=device), FACTOR.to(device)
+        result, linear_map = torch.func.linearize(lambda x, c=c: function(x, c), x)
+        leaves = tree_leaves((result, linear_map(torch.ones_like(x)), linear_map(c)))
+        assert {leaf.device.type for leaf in leaves} == {device}
+        found.append([leaf.tolist() for leaf in leaves])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("function", [lambda x: x.cpu() * 2, lambda x: x * torch.ones(3).to(x.device)])
+def test_a_linear_map_through_the_host_is_refused(function) -> None:
+    with pytest.raises(VirtualDeviceError, match=r"also computes with CPU tensors"):
+        torch.func.linearize(function, torch.ones(3, device="cuda"))
 
 
 def test_a_trace_of_operators_without_values_is_refused(device: cudalens.virtual.device) -> None:

@@ -210,6 +210,12 @@ class Clock:
         """Return the peak of allocated memory above `before`, bytes; None on the CPU."""
         return None if self.kind == "cpu" else int(torch.cuda.max_memory_allocated()) - before
 
+    def release_pinned_memory(self) -> None:
+        """Return unused pinned memory to the system: memory that an earlier run pinned costs nothing to use again."""
+        release = getattr(torch._C, "_host_emptyCache", None)
+        if self.kind != "cpu" and release is not None:
+            release()
+
     def flush_cache(self) -> None:
         """Overwrite the L2 cache of a GPU, so that a run reads its inputs from memory."""
         if self.kind == "cuda":

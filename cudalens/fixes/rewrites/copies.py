@@ -119,6 +119,7 @@ def make_on_device(program: Program, finding: Finding | None) -> Iterator[Fix]:
             title,
             edits_by_unit(other),
             changes_behaviour="the GPU's random generator gives other numbers than the CPU's.",
+            changes_random=True,
         )
 
 
@@ -151,6 +152,7 @@ def load_in_workers(program: Program, finding: Finding | None) -> Iterator[Fix]:
             f"load batches in {number} worker processes",
             edits_by_unit(edits),
             changes_behaviour="random numbers of the dataset are drawn in the workers.",
+            changes_random=True,
         )
 
 

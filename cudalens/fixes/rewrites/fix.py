@@ -180,6 +180,7 @@ class Fix:
         setup: Lines that run once before the cell; they are at the top of the fixed cell, and not timed with it.
         changes_numbers: Whether results differ by rounding; False if they are claimed to be equal bit for bit.
         changes_behaviour: What is no longer the same apart from the time, as a sentence; "" if nothing is.
+        changes_random: Whether random numbers are others, so that results are not compared.
         dropped: Variables that the fixed cell does not assign any more.
         needs: A word on what must hold, for the reader; "" without one.
         hides_rounding: Whether a virtual device does not show by how much results differ.
@@ -191,6 +192,7 @@ class Fix:
     setup: tuple[str, ...] = ()
     changes_numbers: bool = False
     changes_behaviour: str = ""
+    changes_random: bool = False
     dropped: frozenset[str] = field(default_factory=frozenset)
     needs: str = ""
     hides_rounding: bool = False

@@ -268,6 +268,13 @@ def between(source: Source, node: ast.AST, loop: ast.AST) -> Iterator[ast.AST]:
         yield one
 
 
+def in_brackets(source: Source, value: ast.expr) -> str:
+    """Return the text of an expression that a method is called on."""
+    text = source.text_of(value)
+    is_plain = isinstance(value, ast.Name | ast.Attribute | ast.Call | ast.Subscript) and "\n" not in text
+    return text if is_plain else f"({text})"
+
+
 def is_steady(source: Source, names: set[str], first: ast.stmt, last: ast.stmt) -> bool:
     """Return whether the statements from one after `first` up to before `last` change none of the names."""
     found = [

@@ -53,6 +53,36 @@ for _ in range( 3 ):   # three
 %time step(x)"""  # fmt: skip
 
 
+def test_comments_within_a_statement_of_several_lines_stay():
+    code = """
+for n in range(3):
+    kept.append(  # the mean
+        (x * n)
+        .mean()  # of all
+        .item()
+    )
+"""
+    assert fixed("host_sync", code) == """_kept_values = []
+for n in range(3):
+    _kept_values.append(  # the mean
+        (x * n)
+        .mean()  # of all
+        .detach()
+    )
+kept.extend(torch.stack(_kept_values).tolist() if _kept_values else [])"""  # fmt: skip
+
+
+def test_what_is_set_already_is_not_a_fix():
+    parameters = [torch.nn.Parameter(torch.ones(4))]
+    names = {"opt": torch.optim.SGD(parameters, 0.1, foreach=True), "torch": torch, "parameters": parameters}
+    titles = lambda code, rule: [one.title[-13:] for one in fixes_for(program_of("cell", code, names), rule)]  # noqa: E731
+    assert titles("for _ in range(3):\n    opt.zero_grad(set_to_none=True)", "zero_grad") == []
+    assert titles("opt.step()", "optimizer_loop") == ["t once (fused=True)"[-13:]]
+    names["opt"] = torch.optim.Adam(parameters, fused=True)
+    assert titles("opt.step()", "optimizer_loop") == []
+    assert titles("made = torch.optim.Adam(parameters, fused=True)", "optimizer_loop") == []
+
+
 def test_multi_line_statements_and_aliases():
     code = """
 weights = soft(

@@ -153,7 +153,7 @@ def test_a_wrong_fix_is_refused(gpu, monkeypatch):
     torch_constant = ast.Constant
     monkeypatch.setitem(rewrites.REWRITES, "host_sync", (wrong,))
     found = tried("y = x + 1", "host_sync", {"torch": torch, "x": torch.ones(4, device="cuda")})
-    assert found.headline().startswith("not tried: results differ by at most")
+    assert found.headline().startswith("refused: results differ by at most")
     assert "claims that they are equal" in found.refusal
     assert not found.helps
 
@@ -173,6 +173,49 @@ def test_lines_that_run_once_are_not_timed_with_the_cell(gpu):
     assert found.notes()[0].startswith("The first lines run once, in ")
     assert "they pay off after " in found.notes()[0]
     assert not names["hosts"][0].is_pinned()
+
+
+def test_pinned_memory_of_an_earlier_try_costs_as_much_again(gpu):
+    names = {"torch": torch, "hosts": [torch.ones(1 << 16) for _ in range(4)]}
+    trying = Trying("cell", "for host in hosts:\n    x = host.to('cuda')", names)
+    first, second = trying.attempt(finding("pageable_copies")), trying.attempt(finding("host_sync"))
+    assert first.title == second.title
+    assert second.setup_ns == first.setup_ns
+    assert trying.all([finding("pageable_copies"), finding("host_sync")]).kept == (False, False)
+
+
+def test_both_fixes_of_a_finding_are_kept(gpu):
+    import linecache
+    import math
+
+    source = """def block(x):
+    x = 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / (centred.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt()"""
+    names = {"torch": torch, "math": math, "x": torch.randn(64, 256, device="cuda")}
+    linecache.cache["<block>"] = (len(source), None, source.splitlines(keepends=True), "<block>")
+    exec(compile(source, "<block>", "exec"), names)
+    tries = Trying("cell", "for _ in range(4):\n    y = block(x)", names).all([finding("unfused_pointwise")])
+    assert tries.kept == (True, True)
+    assert {one.title for one in tries.attempts} == {"use the fused gelu", "use the fused layer norm"}
+    assert "gelu(x" in tries.together.diff
+    assert "layer_norm(x" in tries.together.diff
+
+
+def test_other_random_numbers_are_not_rounding(gpu):
+    names = {"torch": torch, "total": torch.zeros(64, device="cuda")}
+    code = "for _ in range(4):\n    total = total + torch.randn(64).to('cuda')"
+    tries = Trying("cell", code, names).all([finding("small_copies")])
+    assert tries.kept == (False,)
+    assert "results not compared (random numbers are others)" in tries.attempts[0].headline()
+    assert tries.rows()[0][3] == "not taken: the GPU's random generator gives other numbers than the CPU's."
+
+
+def test_tf32_is_not_said_to_differ_where_results_are_not_compared(gpu):
+    names = {"torch": torch, "x": torch.randn(1024, 1024, device="cuda")}
+    tries = Trying("cell", "for _ in range(4):\n    y = x @ x", names, tolerance=1e-2).all([finding("fp32_math")])
+    assert tries.kept == (False,)
+    assert tries.rows()[0][3] == "not taken: results not compared (a virtual device computes in full precision)"
 
 
 def test_no_fix_is_written_for_other_code(gpu):

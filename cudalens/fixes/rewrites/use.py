@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from cudalens.fixes.rewrites.fix import Program, Unit, reached_functions
@@ -275,10 +275,22 @@ def in_brackets(source: Source, value: ast.expr) -> str:
     return text if is_plain else f"({text})"
 
 
-def is_steady(source: Source, names: set[str], first: ast.stmt, last: ast.stmt) -> bool:
-    """Return whether the statements from one after `first` up to before `last` change none of the names."""
+def is_steady(
+    source: Source, names: set[str], first: ast.stmt, last: ast.stmt, removed: Sequence[ast.stmt] = ()
+) -> bool:
+    """Return whether the statements from one after `first` up to before `last` change none of the names.
+
+    Args:
+        source: The source.
+        names: The names.
+        first: The first statement.
+        last: The last one.
+        removed: Statements that the fix removes.
+    """
     found = [
-        one for one in source.nodes(ast.stmt) if first.lineno < one.lineno < last.lineno and one not in (first, last)
+        one
+        for one in source.nodes(ast.stmt)
+        if first.lineno < one.lineno < last.lineno and one not in (first, last, *removed)
     ]
     return not names & assigned_in(found)
 

@@ -72,6 +72,36 @@ for n in range(3):
 kept.extend(torch.stack(_kept_values).tolist() if _kept_values else [])"""  # fmt: skip
 
 
+MASKS = {
+    "tril[:T, :T] == 0": "tril[:T, :T] != 0",
+    "~kept": "kept",
+    "mask": "~mask",
+    "mask | late": "~(mask | late)",
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_scores_that_are_filled_with_infinity(mask):
+    code = f"""
+for _ in range(3):
+    wei = q @ q.transpose(-2, -1) * q.shape[-1]**-0.5  # scores
+    wei = wei.masked_fill({mask}, float('-inf'))
+    wei = F.softmax(wei, dim=-1)
+    out = wei @ q
+"""
+    assert (
+        fixed("eager_attention", code)
+        == f"""for _ in range(3):
+    out = torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask={MASKS[mask]}, scale=q.shape[-1]**-0.5)"""
+    )
+
+
+@pytest.mark.parametrize("line", ["-1e9", "0.0", "float('-inf')).masked_fill(mask, float('-inf')"])
+def test_scores_that_are_filled_otherwise_stay(line):
+    code = f"for _ in range(3):\n    out = F.softmax((q @ q.mT).masked_fill(mask, {line}), dim=-1) @ q"
+    assert fixed("eager_attention", code) is None
+
+
 def test_what_is_set_already_is_not_a_fix():
     parameters = [torch.nn.Parameter(torch.ones(4))]
     names = {"opt": torch.optim.SGD(parameters, 0.1, foreach=True), "torch": torch, "parameters": parameters}

@@ -202,6 +202,21 @@ def test_both_fixes_of_a_finding_are_kept(gpu):
     assert "layer_norm(x" in tries.together.diff
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_attention_with_masked_scores(gpu, first):
+    causal = torch.ones(128, 128, device="cuda").tril(-first)  # with 1, the first query has no key: NaN
+    names = {"torch": torch, "q": torch.randn(2, 4, 128, 64, device="cuda"), "causal": causal}
+    code = """
+for _ in range(3):
+    scores = q @ q.transpose(-2, -1) / 8.0
+    scores = scores.masked_fill(causal[:128, :128] == 0, float("-inf"))
+    out = scores.softmax(-1) @ q
+"""
+    found = tried(code, "eager_attention", names)
+    assert found.helps == (first == 0)
+    assert bool(found.refusal) == (first == 1)
+
+
 def test_other_random_numbers_are_not_rounding(gpu):
     names = {"torch": torch, "total": torch.zeros(64, device="cuda")}
     code = "for _ in range(4):\n    total = total + torch.randn(64).to('cuda')"

@@ -350,11 +350,13 @@ def _overwritten(result: Any, values: Mapping[str, Any]) -> Iterator[Cheat]:
 
 
 def _repeats_result(results: Sequence[dict[str, Any]], wanted: Sequence[dict[str, Any]]) -> bool:
-    """Whether two calls return equal tensors where those of the reference differ, if only by little."""
+    """Whether two calls return an equal tensor where those of the reference differ, if only by little."""
     first, second = results
     large = [name for name, one in first.items() if isinstance(one, torch.Tensor) and one.numel() >= _MIN_ELEMENTS]
-    is_varied = any(not is_equal(wanted[0][name], wanted[1][name]) for name in large)
-    return is_varied and all(is_equal(first[name], second[name]) for name in large)
+    is_varied = [not is_equal(wanted[0][name], wanted[1][name]) for name in large]
+    return any(
+        is_other and is_equal(first[name], second[name]) for name, is_other in zip(large, is_varied, strict=True)
+    )
 
 
 def _places(a: Any, b: Any) -> Iterator[Cheat]:

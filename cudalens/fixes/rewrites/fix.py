@@ -7,7 +7,6 @@ import collections
 import contextlib
 import inspect
 import pathlib
-import textwrap
 import types
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -79,7 +78,7 @@ class FileChange:
             lines = text.split(ending)
             start, stop = self.first_line - 1, self.first_line - 1 + len(self.before.split("\n"))
             here = "\n".join(lines[start:stop])
-            if textwrap.dedent(here).rstrip("\n") != self.before:
+            if _without_indentation(here) != self.before:
                 raise FixError(f"{self.path} is not as it was when it was run; nothing was written.")
             indent = here[: len(here) - len(here.lstrip())]
             fixed = [f"{indent}{line}" if line.strip() else line for line in self.after.split("\n")]
@@ -304,7 +303,7 @@ def _unit(function: types.FunctionType) -> Unit | None:
     except (OSError, TypeError):
         return None
     written = "".join(lines).rstrip("\n")
-    text = textwrap.dedent(written)
+    text = _without_indentation(written)
     try:
         source = Source(function.__qualname__, text, max(first, 1))
     except FixError:
@@ -356,6 +355,18 @@ def _codes_named(code: types.CodeType, name: str) -> Iterator[types.CodeType]:
             if constant.co_name == name:
                 yield constant
             yield from _codes_named(constant, name)
+
+
+def _without_indentation(written: str) -> str:
+    """The text of a function without the indentation of its first line; lines of white space stay as they are.
+
+    Text with a line that begins further left, in a string or a comment, is returned as it is.
+    """
+    indent = written[: len(written) - len(written.lstrip())]
+    lines = written.split("\n")
+    if not all(line.startswith(indent) or not line.strip() for line in lines):
+        return written
+    return "\n".join(line.removeprefix(indent) if line.strip() else line for line in lines)
 
 
 def _has_private_names(definition: ast.AST) -> bool:

@@ -77,7 +77,7 @@ def _is_effect(node: ast.AST) -> bool:
     return name == "print" or name in MUTATING - {"add", "backward", "step", "zero_grad", "train", "eval"}
 
 
-_DRAWS: Final = frozenset({"normal", "bernoulli", "multinomial", "poisson", "exponential_"})
+_DRAWS: Final = frozenset({"normal", "bernoulli", "multinomial", "poisson", "exponential_", "sample", "rsample"})
 
 
 def is_fresh(program: Program, node: ast.AST) -> bool:

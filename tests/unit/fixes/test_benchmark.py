@@ -606,6 +606,9 @@ def test_inputs_that_hardly_vary():
     found = cudalens.benchmark(lambda x: x.exp().sum(1), run, inputs, **QUICK)
     assert names(found)[:1] == ["constant output"]
     assert cudalens.benchmark(lambda x: x.exp().sum(1), lambda x: x.exp().t().sum(0), inputs, **QUICK).is_accepted
+    kept.clear()
+    found = cudalens.benchmark(lambda x: (x, x.exp().sum(1)), lambda x: (x, run(x)), inputs, **QUICK)
+    assert names(found)[:1] == ["constant output"]
 
 
 def test_examples_of_complex_numbers():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import math
 
 import pytest
@@ -100,6 +101,45 @@ for _ in range(3):
 def test_scores_that_are_filled_otherwise_stay(line):
     code = f"for _ in range(3):\n    out = F.softmax((q @ q.mT).masked_fill(mask, {line}), dim=-1) @ q"
     assert fixed("eager_attention", code) is None
+
+
+def test_functions_with_lines_of_white_space():
+    source = "def step(x):\n    opt.zero_grad(set_to_none=False)\n    \n    return x\n"
+    linecache.cache["<white>"] = (len(source), None, source.splitlines(keepends=True), "<white>")
+    names = {"opt": None}
+    exec(compile(source, "<white>", "exec"), names)
+    program = program_of("cell", "step(1)", names)
+    (fix,) = fixes_for(program, "zero_grad")
+    assert "+    opt.zero_grad(set_to_none=True)" in program.with_fix(fix).diff(program)
+
+
+def test_only_the_lines_of_the_fix_change_in_a_file(tmp_path, monkeypatch):
+    source = (
+        "class Trainer:\n    def step(self, x):\n        self.opt.zero_grad(set_to_none=False)\n  \n        \n"
+        "            \n        # done  \n        return x\n  \n    def other(self):\n        pass\n"
+    )
+    (tmp_path / "trainer_of_test.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    import trainer_of_test
+
+    program = program_of("cell", "trainer.step(1)", {"trainer": trainer_of_test.Trainer()})
+    fixed_program = program.with_fix(fixes_for(program, "zero_grad")[0])
+    (change,) = fixed_program.file_changes(program)
+    change.write()
+    assert (tmp_path / "trainer_of_test.py").read_text() == source.replace("=False", "=True")
+
+
+def test_what_draws_random_numbers_is_not_run_to_warm_up():
+    source = (
+        "def draw(x):\n    return torch.distributions.Normal(x, 1.0).rsample()\n\n\ndef double(x):\n    return x * 2\n"
+    )
+    linecache.cache["<draw>"] = (len(source), None, source.splitlines(keepends=True), "<draw>")
+    names = {"torch": torch, "x": torch.ones(4)}
+    exec(compile(source, "<draw>", "exec"), names)
+    program = program_of("cell", "for _ in range(3):\n    y = draw(x) + double(x)", names)
+    setup = fixes_for(program, "graphable")[0].setup
+    assert "    double(x)" in setup
+    assert "    draw(x)" not in setup
 
 
 def test_what_is_set_already_is_not_a_fix():

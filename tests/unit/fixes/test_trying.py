@@ -440,3 +440,10 @@ torch.autograd.set_detect_anomaly(True)
     assert "CUDALENS_TRY" not in os.environ
     assert torch.backends.cuda.flash_sdp_enabled()
     assert not torch.is_anomaly_enabled()
+
+
+def test_constants_of_torch_are_not_an_obstacle(gpu):
+    kinds = [torch.per_tensor_affine, torch.strided, torch.channels_last, torch.float32, torch.device("cuda")]
+    names = {"torch": torch, "x": torch.ones(64, device="cuda"), "kinds": kinds}
+    found = tried(LOOP + "kinds[0]", "host_sync", names)
+    assert not found.refusal

@@ -39,18 +39,24 @@ def has_effects(program: Program, name: str) -> bool:
 
     A replay of a CUDA graph leaves out what it prints, appends and assigns.
     """
-    return any(_is_effect(node) for unit in _reached(program, name) for node in ast.walk(unit.source.tree))
+    units = _reached(program, [program.namespace.get(name)])
+    return any(_is_effect(node) for unit in units for node in ast.walk(unit.source.tree))
 
 
 def changes_state(program: Program, name: str) -> bool:
-    """Return whether a call of a function or a module changes tensors or random generators that exist before it."""
-    value = program.namespace.get(name)
-    modules: list[Any] = list(value.modules()) if hasattr(type(value), "named_modules") else []  # type: ignore[union-attr]
+    """Return whether a call of a function or a module changes tensors or random generators that exist before it.
+
+    Its arguments count: a module among them may be called.
+    """
+    calls_of = [one for one in program.cell.source.nodes(ast.Call) if getattr(one.func, "id", "") == name]
+    parts = [part for call in calls_of for part in (*call.args, *(one.value for one in call.keywords))]
+    values: list[Any] = [program.namespace.get(name), *(program.names.value(one) for one in parts)]
+    modules = [one for value in values if hasattr(type(value), "named_modules") for one in value.modules()]
     if any(one.training and ("Norm" in type(one).__name__ or "Drop" in type(one).__name__) for one in modules):
         return True
     calls = [
         last_name(node.func)
-        for unit in _reached(program, name)
+        for unit in _reached(program, values)
         for node in ast.walk(unit.source.tree)
         if isinstance(node, ast.Call)
     ]
@@ -60,9 +66,9 @@ def changes_state(program: Program, name: str) -> bool:
     )
 
 
-def _reached(program: Program, name: str) -> list[Unit]:
-    """The functions of the user that a variable reaches."""
-    reached = set(map(id, reached_functions([program.namespace.get(name)])))
+def _reached(program: Program, values: Sequence[Any]) -> list[Unit]:
+    """The functions of the user that values reach."""
+    reached = set(map(id, reached_functions(values)))
     return [unit for unit in program.functions if id(unit.function) in reached]
 
 

@@ -96,7 +96,7 @@ class Attempt:
     def headline(self) -> str:
         """Return the answer in one line."""
         if self.refusal:
-            was_run = self.before_ns or self.difference.num_values
+            was_run = self.before_ns or self.fixed_text
             return f"refused: {self.refusal}" if was_run else f"not tried: {self.refusal}"
         gain = self.gain_pct or 0.0
         modelled = " (modelled)" if self.is_modelled else ""

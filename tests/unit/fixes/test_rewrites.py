@@ -129,17 +129,30 @@ def test_only_the_lines_of_the_fix_change_in_a_file(tmp_path, monkeypatch):
     assert (tmp_path / "trainer_of_test.py").read_text() == source.replace("=False", "=True")
 
 
-def test_what_draws_random_numbers_is_not_run_to_warm_up():
-    source = (
-        "def draw(x):\n    return torch.distributions.Normal(x, 1.0).rsample()\n\n\ndef double(x):\n    return x * 2\n"
-    )
-    linecache.cache["<draw>"] = (len(source), None, source.splitlines(keepends=True), "<draw>")
-    names = {"torch": torch, "x": torch.ones(4)}
-    exec(compile(source, "<draw>", "exec"), names)
-    program = program_of("cell", "for _ in range(3):\n    y = draw(x) + double(x)", names)
-    setup = fixes_for(program, "graphable")[0].setup
-    assert "    double(x)" in setup
-    assert "    draw(x)" not in setup
+RANDOM = """def draw(x):
+    return torch.distributions.Normal(x, 1.0).rsample()
+
+def double(x):
+    return x * 2
+
+def run(function, x):
+    return function(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "is_run"),
+    [
+        *[("draw(x)", False), ("double(x)", True), ("run(draw, x)", False), ("run(double, x)", True)],
+        *[("run(norm, x)", False), ("run(linear, x)", True)],
+    ],
+)
+def test_what_changes_state_is_not_run_to_warm_up(call, is_run):
+    linecache.cache["<draw>"] = (len(RANDOM), None, RANDOM.splitlines(keepends=True), "<draw>")
+    names = {"torch": torch, "x": torch.ones(4), "norm": torch.nn.BatchNorm1d(4), "linear": torch.nn.Linear(4, 4)}
+    exec(compile(RANDOM, "<draw>", "exec"), names)
+    program = program_of("cell", f"for _ in range(3):\n    y = {call}", names)
+    assert (f"    {call}" in fixes_for(program, "graphable")[0].setup) == is_run
 
 
 def test_what_is_set_already_is_not_a_fix():

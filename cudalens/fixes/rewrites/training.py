@@ -72,7 +72,7 @@ def group_optimizer(program: Program, finding: Finding | None) -> Iterator[Fix]:
             values = f"foreach={option == 'foreach'}, fused={option == 'fused'}"
             if "fused" not in optimizer.defaults:
                 values = "foreach=True"
-            line = f"for group in {name}.param_groups:\n    group.update({values})"
+            line = f"for _group in {name}.param_groups:\n    _group.update({values})"
             yield Fix("optimizer_loop", title, (), tuple(line.split("\n")), changes_numbers=numbers)
 
 
@@ -106,7 +106,7 @@ def count_steps_on_device(program: Program, finding: Finding | None) -> Iterator
             "host_sync",
             "do not read the optimizer's step counts on the host (capturable=True)",
             (),
-            (f"for group in {name}.param_groups:", '    group["capturable"] = True'),
+            (f"for _group in {name}.param_groups:", '    _group["capturable"] = True'),
             changes_numbers=True,
         )
 

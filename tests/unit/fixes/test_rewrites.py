@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import math
 
@@ -11,6 +12,7 @@ from torch.nn import functional as F  # noqa: N812
 from torch.nn.functional import softmax as soft
 
 from cudalens.errors import FixError
+from cudalens.fixes.names import names_of
 from cudalens.fixes.rewrites import fixes_for
 from cudalens.fixes.rewrites.fix import program_of
 from cudalens.fixes.source import Source
@@ -153,6 +155,20 @@ def test_what_changes_state_is_not_run_to_warm_up(call, is_run):
     exec(compile(RANDOM, "<draw>", "exec"), names)
     program = program_of("cell", f"for _ in range(3):\n    y = {call}", names)
     assert (f"    {call}" in fixes_for(program, "graphable")[0].setup) == is_run
+
+
+def test_lines_at_the_top_do_not_overwrite_variables():
+    parameters = [torch.nn.Parameter(torch.ones(4))]
+    names = {"opt": torch.optim.SGD(parameters, 0.1, foreach=False), "torch": torch, "group": 3, "prefetched": 4}
+    names["batches"] = [torch.ones(4).clone() for _ in range(2)]
+    loop = "for batch in batches:\n    y = batch.to('cuda')"
+    before = dict(names)
+    for rule, code in (("optimizer_loop", "opt.step()"), ("exposed_copies", loop)):
+        program = program_of("cell", code, names)
+        (*_, fix) = fixes_for(program, rule)
+        assigned = names_of(ast.parse("\n".join(fix.setup)).body).assigned
+        assert not {"group", "prefetched"} & assigned, fix.setup
+    assert names == before
 
 
 def test_what_is_set_already_is_not_a_fix():

@@ -114,11 +114,17 @@ def is_rebound(program: Program, loop: ast.For | ast.While, value: ast.AST) -> b
     assignments = [
         node
         for node in ast.walk(loop)
-        if isinstance(node, ast.Assign) and any(isinstance(one, ast.Name) and one.id == name for one in node.targets)
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        and node.value is not None
+        and any(isinstance(one, ast.Name) and one.id == name for one in _targets(node))
     ]
     in_place = [node for node in ast.walk(loop) if isinstance(node, ast.Call) and name in _written_by(node)]
-    is_fresh_each = all(is_fresh(program, node.value) for node in assignments)
+    is_fresh_each = all(node.value is not None and is_fresh(program, node.value) for node in assignments)
     return bool(assignments) and len(stores) == len(assignments) and is_fresh_each and not in_place
+
+
+def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
+    return node.targets if isinstance(node, ast.Assign) else [node.target]
 
 
 def _written_by(call: ast.Call) -> set[str]:
@@ -198,6 +204,8 @@ def is_seen_elsewhere(program: Program, source: Source, loop: ast.AST, target: s
     root, _, attribute = target.partition(".")
     name = attribute.rpartition(".")[2] or root
     functions = [unit.function for unit in program.functions if unit.function is not None]
+    if attribute:  # a constructor writes into another object
+        functions = [one for one in functions if one.__name__ != "__init__"]
     if any(name in names_in(one.__code__) for one in functions if not _is_around(source, loop, one)):
         return True
     around = list(source.around(loop))

@@ -174,7 +174,9 @@ def _collected(program: Program, source: Source, node: ast.Call) -> list[Edit] |
         ]
     if not isinstance(statement, ast.AugAssign) or not isinstance(statement.op, ast.Add):
         return None
-    if not isinstance(statement.target, ast.Name) or not is_unread(program, source, loop, statement.target.id):
+    if not _is_plain_variable(program, statement.target) or not is_unread(
+        program, source, loop, dotted(statement.target)
+    ):
         return None
     return _summed(program, source, loop, statement, node, kept)
 
@@ -220,10 +222,10 @@ def _summed(
     program: Program, source: Source, loop: ast.stmt, statement: ast.AugAssign, node: ast.Call, kept: str
 ) -> list[Edit] | None:
     """The edits for ``total += loss.item()``, or a product or quotient with it."""
-    assert isinstance(statement.target, ast.Name)
     assert isinstance(node.func, ast.Attribute)
-    total = statement.target.id
-    name, factors = _new_name(source, f"_{total}_values"), _new_name(source, f"_{total}_factors")
+    total = dotted(statement.target)
+    plain = total.replace(".", "_")
+    name, factors = _new_name(source, f"_{plain}_values"), _new_name(source, f"_{plain}_factors")
     values = _read(program, node.func.value, name)
     added = statement.value
     if added is node:
@@ -254,6 +256,17 @@ def _summed(
         source.replace(statement, f"{name}.append({kept}); {factors}.append({source.text_of(other)})"),
         source.after(loop, f"for _value, _factor in zip({values}, {factors}, strict=True):", f"    {total} += {term}"),
     ]
+
+
+def _is_plain_variable(program: Program, target: ast.expr) -> bool:
+    """Whether an assignment to a variable, or to an attribute of a known object, runs no code of the user."""
+    if not isinstance(target, ast.Attribute):
+        return isinstance(target, ast.Name)
+    owner = program.names.value(target.value)
+    kind = type(owner)
+    has_own_way = any("__setattr__" in vars(one) for one in kind.__mro__[:-1])
+    is_property = hasattr(getattr(kind, target.attr, None), "__set__")
+    return target.attr in getattr(owner, "__dict__", {}) and not has_own_way and not is_property
 
 
 def _is_number(program: Program, node: ast.expr) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from cudalens.analysis import Finding
 from cudalens.errors import FixError
+from cudalens.fixes.honest.checks import MIN_CHANGE
 from cudalens.fixes.names import find_effects
 from cudalens.fixes.rewrites import fixes_for
 from cudalens.fixes.rewrites.fix import Fix, Program, program_of
@@ -105,7 +106,7 @@ def why_not(attempt: Attempt) -> str:
     if attempt.changes_behaviour:
         return f"not taken: {attempt.changes_behaviour}"
     if not attempt.is_faster:
-        return "not faster"
+        return "not faster" if (attempt.gain_pct or 0.0) < 100 * MIN_CHANGE else "not faster in all runs"
     if not attempt.difference.is_known:
         return f"not taken: {attempt.difference}"
     return "not taken: results differ by more than rounding; a tolerance allows it"

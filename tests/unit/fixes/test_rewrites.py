@@ -171,6 +171,43 @@ def test_lines_at_the_top_do_not_overwrite_variables():
     assert names == before
 
 
+@pytest.mark.parametrize("hint", ["", ": torch.Tensor"])
+def test_a_variable_with_a_type_is_as_fresh_as_one_without(hint):
+    code = f"for n in range(3):\n    loss{hint} = (x * n).mean()\n    kept.append(loss.item())"
+    assert "_kept_values.append(loss.detach())" in fixed("host_sync", code)
+
+
+class Plain:
+    def __init__(self):
+        self.loss = 0.0
+
+
+class Watched(Plain):
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+
+
+class Checked(Plain):
+    loss = property(lambda self: self.__dict__["loss"], lambda self, value: self.__dict__.update(loss=value))
+
+
+@pytest.mark.parametrize(("kind", "is_fixed"), [(Plain, True), (Watched, False), (Checked, False)])
+def test_sums_in_attributes(kind, is_fixed):
+    names = {"torch": torch, "x": torch.ones(8), "state": kind()}
+    program = program_of("cell", "for n in range(3):\n    state.loss += (x * n).mean().item()", names)
+    found = fixes_for(program, "host_sync")
+    assert bool(found) == is_fixed
+    if is_fixed:
+        assert (
+            program.with_fix(found[0]).cell_text()
+            == """_state_loss_values = []
+for n in range(3):
+    _state_loss_values.append((x * n).mean().detach())
+for _value in torch.stack(_state_loss_values).tolist() if _state_loss_values else []:
+    state.loss += _value"""
+        )
+
+
 def test_what_is_set_already_is_not_a_fix():
     parameters = [torch.nn.Parameter(torch.ones(4))]
     names = {"opt": torch.optim.SGD(parameters, 0.1, foreach=True), "torch": torch, "parameters": parameters}

@@ -23,7 +23,7 @@ from cudalens.device import call_tracing
 from cudalens.fixes.rewrites import fixes_for
 from cudalens.fixes.rewrites.fix import program_of
 from cudalens.fixes.trying.attempt import Attempt
-from cudalens.fixes.trying.choosing import Trying
+from cudalens.fixes.trying.choosing import Trying, why_not
 from cudalens.fixes.trying.running import Trial
 from cudalens.fixes.trying.state import State
 from cudalens.fixes.values import compare_values
@@ -447,3 +447,9 @@ def test_constants_of_torch_are_not_an_obstacle(gpu):
     names = {"torch": torch, "x": torch.ones(64, device="cuda"), "kinds": kinds}
     found = tried(LOOP + "kinds[0]", "host_sync", names)
     assert not found.refusal
+
+
+def test_a_gain_that_not_all_runs_show_is_not_called_slower():
+    found = Attempt("graphable", "a graph", before_ns=(100, 100, 100), after_ns=(40, 160, 50))
+    assert why_not(found) == "not faster in all runs"
+    assert why_not(replace(found, after_ns=(99, 101, 100))) == "not faster"

@@ -188,6 +188,8 @@ def _is_as_claimed(attempt: Any, expected: Values, found: Values) -> bool:
         return True
     is_rounding = attempt.changes_numbers or attempt.changes_behaviour or not attempt.own_difference.is_exact
     pairs = list(_tensors(expected, found))
+    if attempt.changes_random:
+        return len(pairs) == len(expected) == len(found)
     if not is_rounding or len(pairs) != len(expected) or len(found) != len(expected):
         return False
     return all(_distance(left, right) <= _MOST_CHANGE for left, right in pairs)

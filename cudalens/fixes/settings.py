@@ -19,6 +19,7 @@ from cudalens.virtual import active
 
 _cudnn: Any = torch.backends.cudnn
 _matmul: Any = torch.backends.cuda.matmul
+_backends: Any = torch.backends
 
 
 def _set_threads(value: int) -> None:
@@ -37,6 +38,23 @@ def _set_anomaly_detection(value: bool) -> None:
     torch.autograd.set_detect_anomaly(value)
 
 
+def _read_default_device() -> str:
+    return str(torch.get_default_device())
+
+
+def _set_default_device(value: str) -> None:
+    # None removes the mode that `torch.set_default_device` adds to each call.
+    torch.set_default_device(None if value == "cpu" else value)
+
+
+def _precision_of(owner: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """How ``owner.fp32_precision`` is read and set; none, the default without a choice elsewhere, is full precision."""
+    return (
+        lambda: "ieee" if owner.fp32_precision == "none" else owner.fp32_precision,
+        lambda value: setattr(owner, "fp32_precision", value),
+    )
+
+
 def _attribute(owner: Any, name: str) -> tuple[Callable[[], Any], Callable[[Any], None]]:
     return (lambda: getattr(owner, name)), (lambda value: setattr(owner, name, value))
 
@@ -46,10 +64,16 @@ _SETTINGS: Final[dict[str, tuple[Callable[[], Any], Callable[[Any], None]]]] = {
     "float32 matmul precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
     "torch.backends.cuda.matmul.allow_tf32": _attribute(_matmul, "allow_tf32"),
     "torch.backends.cudnn.allow_tf32": _attribute(_cudnn, "allow_tf32"),
+    "torch.backends.fp32_precision": _attribute(_backends, "fp32_precision"),
+    "torch.backends.cuda.matmul.fp32_precision": _precision_of(_matmul),
+    "torch.backends.cudnn.conv.fp32_precision": _precision_of(_cudnn.conv),
+    "torch.backends.cudnn.rnn.fp32_precision": _precision_of(_cudnn.rnn),
     "torch.backends.cudnn.benchmark": _attribute(_cudnn, "benchmark"),
     "torch.backends.cudnn.enabled": _attribute(_cudnn, "enabled"),
     "torch.backends.cudnn.deterministic": _attribute(_cudnn, "deterministic"),
     "number of threads": (torch.get_num_threads, _set_threads),
+    "torch.backends.mkldnn.enabled": _attribute(_backends.mkldnn, "enabled"),
+    "default device": (_read_default_device, _set_default_device),
     "default dtype": (torch.get_default_dtype, torch.set_default_dtype),
     "gradients": (torch.is_grad_enabled, _set_gradients),
     "deterministic algorithms": (torch.are_deterministic_algorithms_enabled, _set_deterministic),
@@ -61,6 +85,7 @@ _SETTINGS: Final[dict[str, tuple[Callable[[], Any], Callable[[Any], None]]]] = {
     "cuDNN attention": (torch.backends.cuda.cudnn_sdp_enabled, torch.backends.cuda.enable_cudnn_sdp),
     "attention of operators": (torch.backends.cuda.math_sdp_enabled, torch.backends.cuda.enable_math_sdp),
     "float16 reductions in float16": _attribute(_matmul, "allow_fp16_reduced_precision_reduction"),
+    "float16 sums in float16": _attribute(_matmul, "allow_fp16_accumulation"),
     "bfloat16 reductions in bfloat16": _attribute(_matmul, "allow_bf16_reduced_precision_reduction"),
     "anomaly detection": (torch.is_anomaly_enabled, _set_anomaly_detection),
 }
@@ -69,6 +94,9 @@ PRECISION: Final = (
     "float32 matmul precision",
     "torch.backends.cuda.matmul.allow_tf32",
     "torch.backends.cudnn.allow_tf32",
+    "torch.backends.cuda.matmul.fp32_precision",
+    "torch.backends.cudnn.conv.fp32_precision",
+    "torch.backends.cudnn.rnn.fp32_precision",
 )
 
 
@@ -181,6 +209,12 @@ class Clock:
     def peak_bytes(self, before: int) -> int | None:
         """Return the peak of allocated memory above `before`, bytes; None on the CPU."""
         return None if self.kind == "cpu" else int(torch.cuda.max_memory_allocated()) - before
+
+    def release_pinned_memory(self) -> None:
+        """Return unused pinned memory to the system: memory that an earlier run pinned costs nothing to use again."""
+        release = getattr(torch._C, "_host_emptyCache", None)
+        if self.kind != "cpu" and release is not None:
+            release()
 
     def flush_cache(self) -> None:
         """Overwrite the L2 cache of a GPU, so that a run reads its inputs from memory."""

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from cudalens.analysis import units
 from cudalens.errors import BenchmarkError
-from cudalens.fixes.honest.observe import Inputs, Observed, copy_set, full_precision, observe, write_set
+from cudalens.fixes.honest.observe import Inputs, Observed, copy_set, full_precision, observe, tensors_in, write_set
 from cudalens.fixes.settings import Clock
 from cudalens.fixes.values import Difference, compare_values, is_equal, values_in
 
@@ -26,8 +26,31 @@ _ROUNDING: Final = 0.05
 #: Calls after which a function that counts them is believed to go on as it began.
 _NUM_LATER: Final = 3
 _NUM_POISON: Final = 8
+#: By how much the reference may be slower after `b` has run: the allocator may have memory to give back.
+_MOST_SLOWDOWN: Final = 1.5
+#: Results of fewer elements can be equal by chance.
+_MIN_ELEMENTS: Final = 16
 #: Gradients go through more operators than results: up to so many times the tolerance is rounding.
 _MOST_GRADIENT_EXCESS: Final = 10
+
+
+@dataclass(frozen=True)
+class _Baseline:
+    """What the reference does with the same arguments before and after `b` has run.
+
+    Attributes:
+        arguments: The arguments.
+        values: Its result.
+        is_repeatable: Whether a second call returned the same.
+        num_ops: Number of its operators.
+        ns: Time of its second call, ns.
+    """
+
+    arguments: tuple[Any, ...]
+    values: dict[str, Any]
+    is_repeatable: bool
+    num_ops: int
+    ns: int
 
 
 class Checks:
@@ -47,7 +70,7 @@ class Checks:
         self.seen_a = Observed()
         self.seen_b = Observed()
         self.first_a_ns = self.first_b_ns = 0
-        self._before_b: tuple[tuple[Any, ...], dict[str, Any]] | None = None
+        self._before_b: _Baseline | None = None
         self._early_of_b: tuple[Any, dict[str, Any]] | None = None
 
     def run(self) -> list[Cheat]:
@@ -55,7 +78,7 @@ class Checks:
         one, two = self._inputs.fresh(), self._inputs.fresh()
         kept_one, kept_two = copy_set(one), copy_set(two)
         if self._clock.has_values:
-            self._before_b = self._repeatable(kept_one)
+            self._before_b = self._baseline(kept_one)
         self._poison(self._b, copy_set(two))
         self.first_b_ns, _ = self._clock.time(lambda: self._call("b", self._b, copy_set(kept_two)))
         self.seen_b = self._observed("b", self._b, one)
@@ -89,16 +112,30 @@ class Checks:
         if self._early_of_b is not None:
             found += _overwritten(*self._early_of_b)
         if self._before_b is not None:
-            arguments, wanted = self._before_b
-            difference = compare_values(wanted, values_of(self._call("a", self._a, copy_set(arguments))))
-            if not difference.is_within(self._tolerance):
-                found.append(Cheat("changed reference", f"a returns other values after b has run: {difference}."))
+            found += self._of_reference(self._before_b)
         return found
 
-    def _repeatable(self, arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        """Return arguments and the result of `a` before `b` has run; None if `a` does not repeat it."""
-        first, again = (freeze(self._call("a", self._a, copy_set(arguments))) for _ in range(2))
-        return (arguments, first) if compare_values(first, again).is_within(self._tolerance) else None
+    def _of_reference(self, before: _Baseline) -> Iterator[Cheat]:
+        """Whether `b` changed what `a` returns, or what it does: a hook on a module of both makes `a` slower."""
+        now = self._baseline(before.arguments)
+        difference = compare_values(before.values, now.values)
+        if before.is_repeatable and not difference.is_within(self._tolerance):
+            yield Cheat("changed reference", f"a returns other values after b has run: {difference}.")
+        elif before.num_ops and now.num_ops > before.num_ops:
+            what = f"a runs {now.num_ops} operators after b has run, {before.num_ops} before."
+            yield Cheat("changed reference", what)
+        # Measured times are no evidence: other programs lengthen all calls of one moment.
+        elif self._clock.kind == "modelled" and now.ns > _MOST_SLOWDOWN * before.ns:
+            yield Cheat("changed reference", f"a takes {_ms(now.ns)} after b has run, {_ms(before.ns)} before.")
+
+    def _baseline(self, arguments: tuple[Any, ...]) -> _Baseline:
+        """Return what `a` does with arguments."""
+        first = freeze(self._call("a", self._a, copy_set(arguments)))
+        given = copy_set(arguments)
+        ns, again = self._clock.time(lambda: self._call("a", self._a, given))
+        is_repeatable = compare_values(first, freeze(again)).is_within(self._tolerance)
+        num_ops = self._observed("a", self._a, copy_set(arguments)).num_ops
+        return _Baseline(arguments, first, is_repeatable, num_ops, ns)
 
     def _call(self, which: str, function: Function, arguments: tuple[Any, ...]) -> Any:
         try:
@@ -153,8 +190,13 @@ class Checks:
             yield Cheat("different shape", f"the result has {len(results[0])} values instead of {len(wanted[0])}.")
             return
         yield from _gradients(self.seen_a.result, self.seen_b.result)
-        yield from _places(self.seen_a.result, self.seen_b.result)
+        places = list(_places(self.seen_a.result, self.seen_b.result))
+        yield from places
         if all(one.is_within(self._tolerance) for one in differences):
+            if self._tolerance is None and _repeats_result(results, wanted):
+                yield Cheat("constant output", "two calls return the same values, and those of a differ.")
+            if self.seen_b.views - self.seen_a.views and not places:
+                yield Cheat("lazy output", "the result is a view of an argument, and a returns a copy.")
             return
         if self.difference.mismatch:
             name = "smaller dtype" if "dtype" in self.difference.mismatch else "different shape"
@@ -171,8 +213,7 @@ class Checks:
             return Cheat("leftover memory", "the result has NaN, with which free memory was filled before the call.")
         if all(map(is_equal, first, second)):
             return Cheat("constant output", "two calls with different inputs return the same values.")
-        given = [one for one in inputs[0] if isinstance(one, torch.Tensor)]
-        if any(is_equal(result, one) for result in first for one in given):
+        if any(is_equal(result, one) for result in first for one in tensors_in(inputs[0])):
             return Cheat("returns its input", "the result has the values of an argument.")
         if self.difference.largest <= _ROUNDING and full_precision(inputs[0]):
             return Cheat("reduced precision", what)
@@ -308,6 +349,16 @@ def _overwritten(result: Any, values: Mapping[str, Any]) -> Iterator[Cheat]:
         yield Cheat("shared output", "a later call changes the tensors that an earlier call returned.")
 
 
+def _repeats_result(results: Sequence[dict[str, Any]], wanted: Sequence[dict[str, Any]]) -> bool:
+    """Whether two calls return an equal tensor where those of the reference differ, if only by little."""
+    first, second = results
+    large = [name for name, one in first.items() if isinstance(one, torch.Tensor) and one.numel() >= _MIN_ELEMENTS]
+    is_varied = [not is_equal(wanted[0][name], wanted[1][name]) for name in large]
+    return any(
+        is_other and is_equal(first[name], second[name]) for name, is_other in zip(large, is_varied, strict=True)
+    )
+
+
 def _places(a: Any, b: Any) -> Iterator[Cheat]:
     """Whether tensors of a result are on another device, or have less memory than elements."""
     for x, y in zip(tree_leaves(a), tree_leaves(b), strict=False):
@@ -343,7 +394,7 @@ def find_leaves(results: Iterable[torch.Tensor]) -> set[torch.Tensor]:
 
 
 def _differentiable(given: Sequence[Any]) -> list[torch.Tensor]:
-    return [one for one in given if isinstance(one, torch.Tensor) and one.requires_grad]
+    return [one for one in tensors_in(given) if one.requires_grad]
 
 
 def values_of(result: Any) -> dict[str, Any]:
@@ -360,7 +411,8 @@ def freeze(result: Any) -> dict[str, Any]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    return not isinstance(one, torch.Tensor) or is_equal(one, other)
+    """Whether all tensors of an argument have the contents of another one."""
+    return all(map(is_equal, tensors_in((one,)), tensors_in((other,))))
 
 
 def _floats(values: Any) -> list[torch.Tensor]:
@@ -470,12 +522,12 @@ CHEATS: Final[dict[str, str]] = {
     "reduced precision": "it computes in a precision that is lower than that of its inputs",
     "detached output": "its result has no gradient",
     "wrong gradient": "its backward computes other gradients",
-    "changed reference": "changes what the reference returns",
+    "changed reference": "changes what the reference returns, or makes it slower",
     "mutated inputs": "writes into its inputs",
     "shared output": "overwrites the result of the call before",
     "wrong stream": "leaves work on a stream that the current stream does not wait for",
     "unfinished thread": "leaves a thread that still works",
-    "lazy output": "returns an object that computes when it is read",
+    "lazy output": "returns an object that computes when it is read, or a view where the reference returns a copy",
     "patched timer": "replaces a clock or a function that waits",
     "patched torch": "replaces functions of torch",
     "changed settings": "changes settings of torch",

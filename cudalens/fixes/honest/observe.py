@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 import time
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
 from cudalens.device.modes import conjugation
@@ -44,6 +45,7 @@ class Inputs:
     def __init__(self, given: MakeInputs | Sequence[Any]) -> None:
         self._random = RandomStates()
         self._make: MakeInputs | None = None
+        self._num_constant = self._num_tensors = 0
         self._examples: tuple[Any, ...] = ()
         if callable(given):
             self._make = given
@@ -58,7 +60,10 @@ class Inputs:
     @property
     def how(self) -> str:
         """How sets differ, in words."""
-        return "made by inputs() for each call" if self._make else "elements of the examples permuted for each call"
+        made = "made by inputs() for each call" if self._make else "elements of the examples permuted for each call"
+        if not self._num_constant:
+            return made
+        return f"{made}; {self._num_constant} of {self._num_tensors} tensors have the same contents in each set"
 
     @property
     def has_examples(self) -> bool:
@@ -75,7 +80,7 @@ class Inputs:
         if self._make is not None:
             made = self._make()
             return tuple(made) if isinstance(made, list | tuple) else (made,)
-        return tuple(_permuted(one) if isinstance(one, torch.Tensor) else one for one in self._examples)
+        return _with_tensors(self._examples, _permuted)
 
     @contextmanager
     def own_random(self) -> Iterator[None]:
@@ -93,7 +98,7 @@ class Inputs:
 
     def spread(self) -> tuple[Any, ...]:
         """Return a set of the same shapes whose contents have another distribution."""
-        return tuple(_spread(one) if isinstance(one, torch.Tensor) else one for one in self.fresh())
+        return _with_tensors(self.fresh(), _spread)
 
     def check(self) -> None:
         """Check that the contents differ from set to set.
@@ -103,9 +108,11 @@ class Inputs:
         """
         # Two orders of a few elements are the same by chance: of 5 zeros and ones, each tenth time.
         sets = [self.fresh() for _ in range(2 if self._make else _CHECKED_SETS)]
-        first = [one for one in sets[0] if isinstance(one, torch.Tensor)]
-        others = [[one for one in given if isinstance(one, torch.Tensor)] for given in sets[1:]]
-        if first and all(is_equal(a, b) for other in others for a, b in zip(first, other, strict=True)):
+        first, *others = [tensors_in(given) for given in sets]
+        columns = zip(*others, strict=True)
+        is_constant = [all(is_equal(a, b) for b in column) for a, column in zip(first, columns, strict=True)]
+        self._num_constant, self._num_tensors = sum(is_constant), len(first)
+        if first and all(is_constant):
             hint = "inputs() must return other contents each time" if self._make else "pass a function instead"
             raise BenchmarkError(
                 f"the inputs do not vary: two sets have the same contents, so cached results cannot be found; {hint}, "
@@ -113,23 +120,32 @@ class Inputs:
             )
 
 
+def tensors_in(given: Sequence[Any]) -> list[torch.Tensor]:
+    """Return the tensors of a set, also those in lists and dicts."""
+    return [one for one in tree_leaves(given) if isinstance(one, torch.Tensor)]
+
+
+def _with_tensors(given: Sequence[Any], change: Callable[[torch.Tensor], torch.Tensor]) -> tuple[Any, ...]:
+    """A set with other tensors in the same lists and dicts."""
+    return tuple(tree_map(lambda one: change(one) if isinstance(one, torch.Tensor) else one, tuple(given)))
+
+
 def copy_set(given: Sequence[Any]) -> tuple[Any, ...]:
     """Return a copy with memory of its own."""
-    return tuple(_clone(one) if isinstance(one, torch.Tensor) else one for one in given)
+    return _with_tensors(given, _clone)
 
 
 def write_set(target: Sequence[Any], source: Sequence[Any]) -> None:
     """Write the contents of `source` into the tensors of `target`."""
     with torch.no_grad():
-        for one, other in zip(target, source, strict=True):
-            if isinstance(one, torch.Tensor):
-                one.copy_(other)
-                one.grad = None
+        for one, other in zip(tensors_in(target), tensors_in(source), strict=True):
+            one.copy_(other)
+            one.grad = None
 
 
 def num_bytes(given: Sequence[Any]) -> int:
     """Return the bytes of the tensors of a set."""
-    return sum(one.numel() * one.element_size() for one in given if isinstance(one, torch.Tensor))
+    return sum(one.numel() * one.element_size() for one in tensors_in(given))
 
 
 def _clone(tensor: torch.Tensor) -> torch.Tensor:
@@ -148,7 +164,7 @@ def _permuted(tensor: torch.Tensor) -> torch.Tensor:
 
 def _spread_integers(tensor: torch.Tensor) -> torch.Tensor:
     """Contents that are uniform between the smallest and the largest integer; a permutation stays one."""
-    if tensor.is_complex() or len(torch.unique(tensor)) == tensor.numel():
+    if len(torch.unique(tensor)) == tensor.numel():
         return tensor
     smallest, largest = int(tensor.min()), int(tensor.max())
     return _clone(tensor).copy_(torch.randint(smallest, largest + 1, tensor.shape, device=tensor.device))
@@ -156,6 +172,10 @@ def _spread_integers(tensor: torch.Tensor) -> torch.Tensor:
 
 def _spread(tensor: torch.Tensor) -> torch.Tensor:
     """Contents of another distribution: normal, with the mean and the spread of all elements, and no equal rows."""
+    if tensor.is_complex():
+        with torch.no_grad():
+            parts = _spread(torch.view_as_real(tensor.detach().resolve_conj()))
+            return _clone(tensor).detach().copy_(torch.view_as_complex(parts)).requires_grad_(tensor.requires_grad)
     if not tensor.is_floating_point():
         return _spread_integers(tensor)
     with torch.no_grad():
@@ -201,6 +221,7 @@ class Observed:
         flops: Floating-point operations of its matrix products, convolutions and attention.
         low_dtypes: Dtypes of lower precision that operators computed in.
         own_precision: Settings for the precision of products that differed from those outside, with their values.
+        views: Positions in the result, flattened, of tensors in the memory of an input.
         left_streams: Streams with unfinished work after the current stream was done.
         left_threads: Names of threads that it started and that still run.
     """
@@ -211,6 +232,7 @@ class Observed:
     flops: int = 0
     low_dtypes: set[torch.dtype] = field(default_factory=set)
     own_precision: dict[str, Any] = field(default_factory=dict)
+    views: set[int] = field(default_factory=set)
     left_streams: list[str] = field(default_factory=list)
     left_threads: list[str] = field(default_factory=list)
 
@@ -224,7 +246,7 @@ class _Watcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.streams: dict[tuple[int, int], Any] = {}
         self._has_streams = has_streams
         self._precision = read_settings(PRECISION)
-        self._inputs = {_key(one): one.numel() * one.element_size() for one in inputs if isinstance(one, torch.Tensor)}
+        self._inputs = {_key(one): one.numel() * one.element_size() for one in tensors_in(inputs)}
         self._read: set[int] = set()
 
     @classmethod
@@ -237,7 +259,7 @@ class _Watcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
             result = func(*args, **(kwargs or {}))
         observed = self.observed
         observed.num_ops += 1
-        tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
+        tensors = tensors_in((args, kwargs))
         for tensor in tensors:
             key = _key(tensor)
             if key in self._inputs and key not in self._read:
@@ -270,9 +292,10 @@ def observe(function: Callable[..., Any], arguments: tuple[Any, ...], clock: Clo
         result = function(*arguments)
     observed = watcher.observed
     observed.result = result
-    observed.num_bytes += sum(
-        one.numel() * one.element_size() for one in tree_leaves(result) if isinstance(one, torch.Tensor)
-    )
+    observed.num_bytes += num_bytes((result,))
+    memory = {_key(one) for one in tensors_in(arguments)}
+    leaves = enumerate(tree_leaves(result))
+    observed.views = {number for number, one in leaves if isinstance(one, torch.Tensor) and _key(one) in memory}
     observed.left_threads = [one.name for one in set(threading.enumerate()) - before if one.is_alive()]
     if has_streams:
         current = torch.cuda.current_stream()
@@ -315,17 +338,24 @@ class Integrity:
     def changed_settings(self) -> list[str]:
         """Return the settings of torch and of the interpreter that were changed."""
         now = _read_interpreter()
-        of_python = [name for name, value in now.items() if value != self._interpreter[name]]
+        before = self._interpreter
+        of_python = [name for name, value in now.items() if name in before and value != before[name]]
         return [*changed_settings(self._settings), *of_python]
 
 
 def _read_interpreter() -> dict[str, Any]:
-    """Return what slows down or delays all Python code."""
-    return {
+    """Return what slows down or delays all Python code, and the stream on which the reference runs."""
+    found: dict[str, Any] = {
+        "sys.setswitchinterval": sys.getswitchinterval(),
         "sys.setprofile": sys.getprofile(),
         "sys.settrace": sys.gettrace(),
         "gc": (gc.isenabled(), gc.get_threshold()),
     }
+    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
+        found["cores of the process"] = os.sched_getaffinity(0)
+    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        found["current stream"] = torch.cuda.current_stream()
+    return found
 
 
 def _key(tensor: torch.Tensor) -> int:
@@ -337,5 +367,5 @@ def _key(tensor: torch.Tensor) -> int:
 
 def full_precision(arguments: tuple[Any, ...]) -> bool:
     """Return whether floating-point arguments are all in float32 or float64."""
-    dtypes = {one.dtype for one in arguments if isinstance(one, torch.Tensor) and one.is_floating_point()}
+    dtypes = {one.dtype for one in tensors_in(arguments) if one.is_floating_point()}
     return bool(dtypes) and dtypes <= _FULL

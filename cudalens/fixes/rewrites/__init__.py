@@ -78,7 +78,7 @@ def fixes_for(program: Program, rule: str, finding: Finding | None = None) -> li
                 fixed.cell_text()
             except FixError:
                 continue
-            if _reads_lost_names(fixed, fix.dropped):
+            if _reads_lost_names(fixed, fix.dropped) or not fixed.diff(program):
                 continue
             # Lines at the top of the cell must not need what the cell itself makes.
             setup = names_of(ast.parse("\n".join(fix.setup)).body)

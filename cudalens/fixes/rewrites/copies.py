@@ -78,13 +78,15 @@ def prefetch(program: Program, finding: Finding | None) -> Iterator[Fix]:
             moves = [move for move in moves if isinstance(unit.source.statement(move), ast.Assign)]
             uses = [one for one in unit.source.nodes(ast.Name) if one.id == loop.target.id]
             if len(moves) == 1 and len(uses) == 2:  # only the copy reads it
-                over = unit.source.text_of(loop.iter)
-                edits = [unit.source.replace(loop.iter, f"prefetched({over})")]
+                over, name = unit.source.text_of(loop.iter), "prefetched"
+                while name in program.namespace:  # a variable of the user
+                    name = f"{name}_"
+                edits = [unit.source.replace(loop.iter, f"{name}({over})")]
                 yield Fix(
                     "exposed_copies",
                     "copy the next batch on a side stream while the current one is used",
                     ((unit, tuple(edits)),),
-                    tuple(PREFETCH.split("\n")),
+                    tuple(PREFETCH.replace("def prefetched", f"def {name}").split("\n")),
                     dropped=frozenset({loop.target.id}),
                     needs=f"Batches must be in pinned memory. {loop.target.id} is on the GPU.",
                 )
@@ -119,6 +121,7 @@ def make_on_device(program: Program, finding: Finding | None) -> Iterator[Fix]:
             title,
             edits_by_unit(other),
             changes_behaviour="the GPU's random generator gives other numbers than the CPU's.",
+            changes_random=True,
         )
 
 
@@ -151,6 +154,7 @@ def load_in_workers(program: Program, finding: Finding | None) -> Iterator[Fix]:
             f"load batches in {number} worker processes",
             edits_by_unit(edits),
             changes_behaviour="random numbers of the dataset are drawn in the workers.",
+            changes_random=True,
         )
 
 

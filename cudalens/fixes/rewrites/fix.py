@@ -7,7 +7,6 @@ import collections
 import contextlib
 import inspect
 import pathlib
-import textwrap
 import types
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -79,7 +78,7 @@ class FileChange:
             lines = text.split(ending)
             start, stop = self.first_line - 1, self.first_line - 1 + len(self.before.split("\n"))
             here = "\n".join(lines[start:stop])
-            if textwrap.dedent(here).rstrip("\n") != self.before:
+            if _without_indentation(here) != self.before:
                 raise FixError(f"{self.path} is not as it was when it was run; nothing was written.")
             indent = here[: len(here) - len(here.lstrip())]
             fixed = [f"{indent}{line}" if line.strip() else line for line in self.after.split("\n")]
@@ -180,6 +179,7 @@ class Fix:
         setup: Lines that run once before the cell; they are at the top of the fixed cell, and not timed with it.
         changes_numbers: Whether results differ by rounding; False if they are claimed to be equal bit for bit.
         changes_behaviour: What is no longer the same apart from the time, as a sentence; "" if nothing is.
+        changes_random: Whether random numbers are others, so that results are not compared.
         dropped: Variables that the fixed cell does not assign any more.
         needs: A word on what must hold, for the reader; "" without one.
         hides_rounding: Whether a virtual device does not show by how much results differ.
@@ -191,6 +191,7 @@ class Fix:
     setup: tuple[str, ...] = ()
     changes_numbers: bool = False
     changes_behaviour: str = ""
+    changes_random: bool = False
     dropped: frozenset[str] = field(default_factory=frozenset)
     needs: str = ""
     hides_rounding: bool = False
@@ -302,7 +303,7 @@ def _unit(function: types.FunctionType) -> Unit | None:
     except (OSError, TypeError):
         return None
     written = "".join(lines).rstrip("\n")
-    text = textwrap.dedent(written)
+    text = _without_indentation(written)
     try:
         source = Source(function.__qualname__, text, max(first, 1))
     except FixError:
@@ -354,6 +355,18 @@ def _codes_named(code: types.CodeType, name: str) -> Iterator[types.CodeType]:
             if constant.co_name == name:
                 yield constant
             yield from _codes_named(constant, name)
+
+
+def _without_indentation(written: str) -> str:
+    """The text of a function without the indentation of its first line; lines of white space stay as they are.
+
+    Text with a line that begins further left, in a string or a comment, is returned as it is.
+    """
+    indent = written[: len(written) - len(written.lstrip())]
+    lines = written.split("\n")
+    if not all(line.startswith(indent) or not line.strip() for line in lines):
+        return written
+    return "\n".join(line.removeprefix(indent) if line.strip() else line for line in lines)
 
 
 def _has_private_names(definition: ast.AST) -> bool:

@@ -303,7 +303,10 @@ class _Scores:
 
 
 def fused_attention(program: Program, finding: Finding | None) -> Iterator[Fix]:
-    """Rewrite ``softmax(q @ k.transpose(-2, -1) * scale + mask, -1) @ v``, in one expression or over statements."""
+    """Rewrite ``softmax(q @ k.transpose(-2, -1) * scale + mask, -1) @ v``, in one expression or over statements.
+
+    The mask may also be one of ``masked_fill(mask, -inf)``.
+    """
     edits: dict[Unit, list[Edit]] = {}
     removed: dict[Unit, list[ast.stmt]] = {}
     dropped: set[str] = set()
@@ -382,6 +385,10 @@ class _Chain:
             if right is not None and right.scale == "1.0" and not right.mask and self._is_number(node.left):
                 return replace(right, scale=text(node.left))
             return None
+        if isinstance(node, ast.Call) and _is_filled_with_infinity(node):
+            assert isinstance(node.func, ast.Attribute)
+            inner = self._scores(node.func.value)
+            return None if inner is None or inner.mask else replace(inner, mask=_is_kept(node.args[0], text))
         operands = _product(self._program, node)
         if operands is None:
             return None
@@ -414,7 +421,7 @@ class _Chain:
         if statement is None or statement not in self._block():
             return node
         # The expression moves to the statement of the product: what it reads must be the same there.
-        if not is_steady(self._source, names_read(statement.value), statement, self._statement):
+        if not is_steady(self._source, names_read(statement.value), statement, self._statement, self.used):
             return node
         self.used.append(statement)
         self.dropped.add(node.id)
@@ -480,6 +487,24 @@ def _transposed(node: ast.expr, text: Any) -> str | None:
         if node.func.attr == "permute" and given == ["0", "1", "3", "2"]:
             return str(text(node.func.value))
     return None
+
+
+def _is_filled_with_infinity(call: ast.Call) -> bool:
+    """Whether a call is ``scores.masked_fill(mask, float("-inf"))``: masked keys have no weight."""
+    is_fill = isinstance(call.func, ast.Attribute) and call.func.attr == "masked_fill"
+    if not is_fill or len(call.args) != 2 or call.keywords:
+        return False
+    value = ast.unparse(call.args[1])
+    return value in ("float('-inf')", "-float('inf')", "-math.inf", "-torch.inf", "-np.inf")
+
+
+def _is_kept(mask: ast.expr, text: Any) -> str:
+    """The text of the mask of the keys that count, which is the opposite of the given one."""
+    if isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert):
+        return str(text(mask.operand))
+    if isinstance(mask, ast.Compare) and len(mask.ops) == 1 and isinstance(mask.ops[0], ast.Eq):
+        return f"{text(mask.left)} != {text(mask.comparators[0])}"
+    return f"~{_in_brackets(mask, text)}"
 
 
 def _is_tensor(program: Program, node: ast.AST | None) -> bool:

@@ -11,6 +11,7 @@ from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit
 from cudalens.fixes.rewrites.use import (
     FRESH,
     between,
+    in_brackets,
     is_only_read,
     is_rebound,
     is_unread,
@@ -117,7 +118,7 @@ def _joined(program: Program, unit: Unit, loop: ast.For | ast.While, statement: 
         return []
     name = new_name(unit, f"_{out}_parts", set())
     text = source.text_of(part)
-    kept = text if is_rebound(program, loop, part) else f"({text}).clone()"
+    kept = text if is_rebound(program, loop, part) else f"{in_brackets(source, part)}.clone()"
     options = [source.text_of(one) for one in call.args[1:]]
     options += [f"{one.arg}={source.text_of(one.value)}" for one in call.keywords]
     joined = ", ".join([name, *options])

@@ -54,20 +54,25 @@ def group_optimizer(program: Program, finding: Finding | None) -> Iterator[Fix]:
         if made:
             edits: dict[Unit, list[Edit]] = {}
             for unit, call in made:
+                if option == "foreach" and _is_set(call, "fused"):  # fused kernels are faster
+                    continue
                 other = "fused" if option == "foreach" else "foreach"
                 edits.setdefault(unit, []).append(keyword_edit(unit.source, call, option, "True"))
                 if any(one.arg == other for one in call.keywords):
                     edits[unit].append(keyword_edit(unit.source, call, other, "False"))
-            all_edits = edits_by_unit(edits)
-            yield Fix("optimizer_loop", title, all_edits, changes_numbers=numbers)
+            if edits:
+                yield Fix("optimizer_loop", title, edits_by_unit(edits), changes_numbers=numbers)
         elif (name := _optimizer_name(program)) is not None:
             optimizer = program.namespace[name]
             if option not in optimizer.defaults or optimizer.defaults.get("differentiable"):
                 continue
+            groups = optimizer.param_groups
+            if all(one.get("fused") or one.get(option) for one in groups):  # fused kernels are faster
+                continue
             values = f"foreach={option == 'foreach'}, fused={option == 'fused'}"
             if "fused" not in optimizer.defaults:
                 values = "foreach=True"
-            line = f"for group in {name}.param_groups:\n    group.update({values})"
+            line = f"for _group in {name}.param_groups:\n    _group.update({values})"
             yield Fix("optimizer_loop", title, (), tuple(line.split("\n")), changes_numbers=numbers)
 
 
@@ -101,7 +106,7 @@ def count_steps_on_device(program: Program, finding: Finding | None) -> Iterator
             "host_sync",
             "do not read the optimizer's step counts on the host (capturable=True)",
             (),
-            (f"for group in {name}.param_groups:", '    group["capturable"] = True'),
+            (f"for _group in {name}.param_groups:", '    _group["capturable"] = True'),
             changes_numbers=True,
         )
 
@@ -230,6 +235,10 @@ def sparse_embedding(program: Program, finding: Finding | None) -> Iterator[Fix]
 
 def _is_optimizer(value: Any) -> bool:
     return isinstance(value, type) and any(base.__qualname__ == "Optimizer" for base in value.__mro__)
+
+
+def _is_set(call: ast.Call, option: str) -> bool:
+    return any(one.arg == option and getattr(one.value, "value", None) is True for one in call.keywords)
 
 
 def _optimizer_name(program: Program) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from cudalens.fixes.rewrites.fix import Program, Unit, reached_functions
@@ -39,18 +39,24 @@ def has_effects(program: Program, name: str) -> bool:
 
     A replay of a CUDA graph leaves out what it prints, appends and assigns.
     """
-    return any(_is_effect(node) for unit in _reached(program, name) for node in ast.walk(unit.source.tree))
+    units = _reached(program, [program.namespace.get(name)])
+    return any(_is_effect(node) for unit in units for node in ast.walk(unit.source.tree))
 
 
 def changes_state(program: Program, name: str) -> bool:
-    """Return whether a call of a function or a module changes tensors or random generators that exist before it."""
-    value = program.namespace.get(name)
-    modules: list[Any] = list(value.modules()) if hasattr(type(value), "named_modules") else []  # type: ignore[union-attr]
+    """Return whether a call of a function or a module changes tensors or random generators that exist before it.
+
+    Its arguments count: a module among them may be called.
+    """
+    calls_of = [one for one in program.cell.source.nodes(ast.Call) if getattr(one.func, "id", "") == name]
+    parts = [part for call in calls_of for part in (*call.args, *(one.value for one in call.keywords))]
+    values: list[Any] = [program.namespace.get(name), *(program.names.value(one) for one in parts)]
+    modules = [one for value in values if hasattr(type(value), "named_modules") for one in value.modules()]
     if any(one.training and ("Norm" in type(one).__name__ or "Drop" in type(one).__name__) for one in modules):
         return True
     calls = [
         last_name(node.func)
-        for unit in _reached(program, name)
+        for unit in _reached(program, values)
         for node in ast.walk(unit.source.tree)
         if isinstance(node, ast.Call)
     ]
@@ -60,9 +66,9 @@ def changes_state(program: Program, name: str) -> bool:
     )
 
 
-def _reached(program: Program, name: str) -> list[Unit]:
-    """The functions of the user that a variable reaches."""
-    reached = set(map(id, reached_functions([program.namespace.get(name)])))
+def _reached(program: Program, values: Sequence[Any]) -> list[Unit]:
+    """The functions of the user that values reach."""
+    reached = set(map(id, reached_functions(values)))
     return [unit for unit in program.functions if id(unit.function) in reached]
 
 
@@ -77,7 +83,7 @@ def _is_effect(node: ast.AST) -> bool:
     return name == "print" or name in MUTATING - {"add", "backward", "step", "zero_grad", "train", "eval"}
 
 
-_DRAWS: Final = frozenset({"normal", "bernoulli", "multinomial", "poisson", "exponential_"})
+_DRAWS: Final = frozenset({"normal", "bernoulli", "multinomial", "poisson", "exponential_", "sample", "rsample"})
 
 
 def is_fresh(program: Program, node: ast.AST) -> bool:
@@ -108,11 +114,17 @@ def is_rebound(program: Program, loop: ast.For | ast.While, value: ast.AST) -> b
     assignments = [
         node
         for node in ast.walk(loop)
-        if isinstance(node, ast.Assign) and any(isinstance(one, ast.Name) and one.id == name for one in node.targets)
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        and node.value is not None
+        and any(isinstance(one, ast.Name) and one.id == name for one in _targets(node))
     ]
     in_place = [node for node in ast.walk(loop) if isinstance(node, ast.Call) and name in _written_by(node)]
-    is_fresh_each = all(is_fresh(program, node.value) for node in assignments)
+    is_fresh_each = all(node.value is not None and is_fresh(program, node.value) for node in assignments)
     return bool(assignments) and len(stores) == len(assignments) and is_fresh_each and not in_place
+
+
+def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
+    return node.targets if isinstance(node, ast.Assign) else [node.target]
 
 
 def _written_by(call: ast.Call) -> set[str]:
@@ -192,6 +204,8 @@ def is_seen_elsewhere(program: Program, source: Source, loop: ast.AST, target: s
     root, _, attribute = target.partition(".")
     name = attribute.rpartition(".")[2] or root
     functions = [unit.function for unit in program.functions if unit.function is not None]
+    if attribute:  # a constructor writes into another object
+        functions = [one for one in functions if one.__name__ != "__init__"]
     if any(name in names_in(one.__code__) for one in functions if not _is_around(source, loop, one)):
         return True
     around = list(source.around(loop))
@@ -268,10 +282,29 @@ def between(source: Source, node: ast.AST, loop: ast.AST) -> Iterator[ast.AST]:
         yield one
 
 
-def is_steady(source: Source, names: set[str], first: ast.stmt, last: ast.stmt) -> bool:
-    """Return whether the statements from one after `first` up to before `last` change none of the names."""
+def in_brackets(source: Source, value: ast.expr) -> str:
+    """Return the text of an expression that a method is called on."""
+    text = source.text_of(value)
+    is_plain = isinstance(value, ast.Name | ast.Attribute | ast.Call | ast.Subscript) and "\n" not in text
+    return text if is_plain else f"({text})"
+
+
+def is_steady(
+    source: Source, names: set[str], first: ast.stmt, last: ast.stmt, removed: Sequence[ast.stmt] = ()
+) -> bool:
+    """Return whether the statements from one after `first` up to before `last` change none of the names.
+
+    Args:
+        source: The source.
+        names: The names.
+        first: The first statement.
+        last: The last one.
+        removed: Statements that the fix removes.
+    """
     found = [
-        one for one in source.nodes(ast.stmt) if first.lineno < one.lineno < last.lineno and one not in (first, last)
+        one
+        for one in source.nodes(ast.stmt)
+        if first.lineno < one.lineno < last.lineno and one not in (first, last, *removed)
     ]
     return not names & assigned_in(found)
 

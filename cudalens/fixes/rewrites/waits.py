@@ -9,7 +9,7 @@ from typing import Final
 
 from cudalens.analysis import Finding
 from cudalens.fixes.rewrites.fix import Fix, Program, Unit, edits_by_unit, sites_at
-from cudalens.fixes.rewrites.use import between, is_rebound, is_unread, last_name
+from cudalens.fixes.rewrites.use import between, in_brackets, is_rebound, is_unread, last_name
 from cudalens.fixes.source import Edit, Source, dotted
 
 #: What needs a wait: clocks, work on other streams, copies that are not waited for, work of other libraries.
@@ -48,7 +48,7 @@ def copy_after_loop(program: Program, finding: Finding | None) -> Iterator[Fix]:
         if any(isinstance(one, ast.With) for one in between(source, node, loop)) or node.args or node.keywords:
             continue
         name = _new_name(source, f"_{target.replace('.', '_')}_tensors")
-        kept = _in_brackets(source, node.func.value)
+        kept = in_brackets(source, node.func.value)
         if not is_rebound(program, loop, node.func.value):
             kept += ".clone()"
         edits.setdefault(unit, []).extend(
@@ -142,13 +142,6 @@ def _may_not_wait(call: ast.Call) -> bool:
     return is_given or any(one.arg is None for one in call.keywords)
 
 
-def _in_brackets(source: Source, value: ast.expr) -> str:
-    """The text of an expression that a method is called on."""
-    text = source.text_of(value)
-    is_plain = isinstance(value, ast.Name | ast.Attribute | ast.Call | ast.Subscript) and "\n" not in text
-    return text if is_plain else f"({text})"
-
-
 def _is_masked(program: Program, node: ast.AST) -> bool:
     if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Name):
         return False
@@ -165,11 +158,10 @@ def _collected(program: Program, source: Source, node: ast.Call) -> list[Edit] |
         return None
     if any(isinstance(one, ast.Try | ast.TryStar) for one in between(source, node, loop)):
         return None
-    kept = _in_brackets(source, value)
-    if _may_need_gradients(program, value):
-        kept += ".detach()"
+    methods = ".detach()" if _may_need_gradients(program, value) else ""
     if not is_rebound(program, loop, value):
-        kept += ".clone()"
+        methods += ".clone()"
+    kept = f"{in_brackets(source, value)}{methods}"
     target = _append_target(statement, node)
     if target is not None and is_unread(program, source, loop, target):
         if type(_known(program, statement)) not in (list, collections.deque, type(None)):
@@ -177,14 +169,30 @@ def _collected(program: Program, source: Source, node: ast.Call) -> list[Edit] |
         name = _new_name(source, f"_{target.replace('.', '_')}_values")
         return [
             source.before(loop, f"{name} = []"),
-            source.replace(statement, f"{name}.append({kept})"),
+            *_append_instead(source, statement, node, name, kept, methods),
             source.after(loop, f"{target}.extend({_read(program, value, name)})"),
         ]
     if not isinstance(statement, ast.AugAssign) or not isinstance(statement.op, ast.Add):
         return None
-    if not isinstance(statement.target, ast.Name) or not is_unread(program, source, loop, statement.target.id):
+    if not _is_plain_variable(program, statement.target) or not is_unread(
+        program, source, loop, dotted(statement.target)
+    ):
         return None
     return _summed(program, source, loop, statement, node, kept)
+
+
+def _append_instead(
+    source: Source, statement: ast.stmt, node: ast.Call, name: str, kept: str, methods: str
+) -> list[Edit]:
+    """The edits of ``losses.append(x.item())`` to ``name.append(x.detach())``; over several lines, each line stays."""
+    assert isinstance(statement, ast.Expr)
+    assert isinstance(statement.value, ast.Call)
+    assert isinstance(statement.value.func, ast.Attribute)
+    if not methods or statement.lineno == statement.end_lineno:
+        return [source.replace(statement, f"{name}.append({kept})")]
+    line, column = source.end(node.func)
+    item = Edit((line, column - len("item")), source.end(node), methods.removeprefix("."))
+    return [source.replace(statement.value.func.value, name), item]
 
 
 def _known(program: Program, statement: ast.stmt) -> object:
@@ -214,10 +222,10 @@ def _summed(
     program: Program, source: Source, loop: ast.stmt, statement: ast.AugAssign, node: ast.Call, kept: str
 ) -> list[Edit] | None:
     """The edits for ``total += loss.item()``, or a product or quotient with it."""
-    assert isinstance(statement.target, ast.Name)
     assert isinstance(node.func, ast.Attribute)
-    total = statement.target.id
-    name, factors = _new_name(source, f"_{total}_values"), _new_name(source, f"_{total}_factors")
+    total = dotted(statement.target)
+    plain = total.replace(".", "_")
+    name, factors = _new_name(source, f"_{plain}_values"), _new_name(source, f"_{plain}_factors")
     values = _read(program, node.func.value, name)
     added = statement.value
     if added is node:
@@ -248,6 +256,17 @@ def _summed(
         source.replace(statement, f"{name}.append({kept}); {factors}.append({source.text_of(other)})"),
         source.after(loop, f"for _value, _factor in zip({values}, {factors}, strict=True):", f"    {total} += {term}"),
     ]
+
+
+def _is_plain_variable(program: Program, target: ast.expr) -> bool:
+    """Whether an assignment to a variable, or to an attribute of a known object, runs no code of the user."""
+    if not isinstance(target, ast.Attribute):
+        return isinstance(target, ast.Name)
+    owner = program.names.value(target.value)
+    kind = type(owner)
+    has_own_way = any("__setattr__" in vars(one) for one in kind.__mro__[:-1])
+    is_property = hasattr(getattr(kind, target.attr, None), "__set__")
+    return target.attr in getattr(owner, "__dict__", {}) and not has_own_way and not is_property
 
 
 def _is_number(program: Program, node: ast.expr) -> bool:

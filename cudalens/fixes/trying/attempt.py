@@ -33,6 +33,7 @@ class Attempt:
         own_difference: How results of two runs without the fix differ: a program may not repeat its own.
         changes_numbers: Whether the fix is one that changes rounding.
         changes_behaviour: What is no longer the same apart from the time; "" if nothing is.
+        changes_random: Whether random numbers are others, so that results are not compared.
         needs: What must hold for the fix, or what it changes besides, as a sentence; "" without one.
         peak_change_bytes: By how much peak memory changes; None on the CPU.
         setup_ns: Time of the lines that run once, ns; None without any.
@@ -53,6 +54,7 @@ class Attempt:
     own_difference: Difference = NO_DIFFERENCE
     changes_numbers: bool = False
     changes_behaviour: str = ""
+    changes_random: bool = False
     needs: str = ""
     peak_change_bytes: int | None = None
     setup_ns: int | None = None
@@ -94,7 +96,8 @@ class Attempt:
     def headline(self) -> str:
         """Return the answer in one line."""
         if self.refusal:
-            return f"not tried: {self.refusal}" if not self.before_ns else f"refused: {self.refusal}"
+            was_run = self.before_ns or self.fixed_text
+            return f"refused: {self.refusal}" if was_run else f"not tried: {self.refusal}"
         gain = self.gain_pct or 0.0
         modelled = " (modelled)" if self.is_modelled else ""
         before, after = statistics.median(self.before_ns), statistics.median(self.after_ns)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Collection, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, Final
 
 from cudalens.analysis import Finding
 from cudalens.errors import FixError
+from cudalens.fixes.honest.checks import MIN_CHANGE
 from cudalens.fixes.names import find_effects
 from cudalens.fixes.rewrites import fixes_for
 from cudalens.fixes.rewrites.fix import Fix, Program, program_of
@@ -28,7 +29,8 @@ class Tries:
     """What a try of all findings gave.
 
     Attributes:
-        attempts: One for each finding, in the order in which they were tried.
+        attempts: One for each finding, in the order in which they were tried; one more for each further fix of a
+            finding that was kept.
         kept: Which of them were kept.
         together: All kept fixes against the cell as it is; None if none was kept.
         repeats: How often the cell was said to run.
@@ -104,7 +106,9 @@ def why_not(attempt: Attempt) -> str:
     if attempt.changes_behaviour:
         return f"not taken: {attempt.changes_behaviour}"
     if not attempt.is_faster:
-        return "not faster"
+        return "not faster" if (attempt.gain_pct or 0.0) < 100 * MIN_CHANGE else "not faster in all runs"
+    if not attempt.difference.is_known:
+        return f"not taken: {attempt.difference}"
     return "not taken: results differ by more than rounding; a tolerance allows it"
 
 
@@ -179,29 +183,41 @@ class Trying:
 
     def attempt(self, finding: Finding) -> Attempt:
         """Try the fixes for a finding; returns the best one."""
-        return self._attempt(self.program, finding)[0]
+        return max((found for found, _ in self._attempts(self.program, finding)), key=_preference)
 
-    def _attempt(self, program: Program, finding: Finding) -> tuple[Attempt, Fix | None]:
-        fixes = self.fixes(program, finding)
+    def _attempts(
+        self, program: Program, finding: Finding, titles: Collection[str] | None = None
+    ) -> list[tuple[Attempt, Fix | None]]:
+        """Try the fixes for a finding, or those with one of `titles`; returns one refusal where none can be tried."""
+        fixes = [one for one in self.fixes(program, finding) if titles is None or one.title in titles]
         if not fixes:
             name = program.cell.source.name
-            return refused(finding.rule, "", f"no fix for {finding.title} is written for the code of {name}."), None
+            why = f"no fix for {finding.title} is written for the code of {name}."
+            return [(refused(finding.rule, "", why), None)]
         if self._refusal:
             diff = program.with_fix(fixes[0]).diff(program)
             why = f"the cell would run again, and {_lower(self._refusal)}"
-            return refused(finding.rule, fixes[0].title, why, diff=diff, effects=self.effects), None
+            return [(refused(finding.rule, fixes[0].title, why, diff=diff, effects=self.effects), None)]
         if self._trial is None:
             try:
                 self._trial = Trial(self.program, self._namespace, quiet=self._quiet, progress=self._report)
             except FixError as error:
                 diff = program.with_fix(fixes[0]).diff(program)
-                return refused(finding.rule, fixes[0].title, str(error), diff=diff), None
-        tried = []
+                return [(refused(finding.rule, fixes[0].title, str(error), diff=diff), None)]
+        tried: list[tuple[Attempt, Fix | None]] = []
         for fix in fixes:
             found = self._trial.attempt(program, fix, self._runs, self._tolerance)
             found = replace(found, rule=finding.rule, predicted_pct=finding.alone_pct, effects=self.effects)
             tried.append((found, fix))
-        return max(tried, key=lambda pair: _preference(pair[0]))
+        return tried
+
+    def _keeps(self, found: Attempt) -> bool:
+        """Whether `all` keeps a fix."""
+        return is_taken(found, self._tolerance) and found.pays_off(self._repeats)
+
+    def _best(self, tried: list[tuple[Attempt, Fix | None]]) -> tuple[Attempt, Fix | None]:
+        """The best of the fixes that are kept: a larger gain that does not pay off helps less."""
+        return max(tried, key=lambda pair: (self._keeps(pair[0]), *_preference(pair[0])))
 
     def all(self, findings: Sequence[Finding]) -> Tries:
         """Try the findings one after the other, and keep what helps."""
@@ -209,12 +225,20 @@ class Trying:
         dropped: frozenset[str] = frozenset()
         for number, finding in enumerate(findings, 1):
             self._position = f"Finding {number} of {len(findings)}. "
-            found, fix = self._attempt(program, finding)
-            is_kept = fix is not None and is_taken(found, self._tolerance) and found.pays_off(self._repeats)
+            tried = self._attempts(program, finding)
+            helpful = {fix.title for found, fix in tried if fix is not None and self._keeps(found)}
+            found, fix = self._best(tried)
             attempts.append(found)
-            kept.append(is_kept)
-            if is_kept and fix is not None:
+            kept.append(self._keeps(found))
+            while fix is not None and self._keeps(found):
                 program, dropped = program.with_fix(fix), dropped | fix.dropped
+                helpful.discard(fix.title)
+                if not helpful:
+                    break
+                found, fix = self._best(self._attempts(program, finding, helpful))  # the next one may help as well
+                if self._keeps(found):
+                    attempts.append(found)
+                    kept.append(True)
         together, self._position = None, ""
         if any(kept) and self._trial is not None:
             claim = Attempt("all", "all kept fixes", changes_numbers=True, effects=self.effects)

@@ -35,7 +35,16 @@ _MAX_OBJECTS: Final = 2_000_000
 
 _CONSTANT: Final = (
     *(type(None), bool, int, float, complex, str, bytes, range, slice, type(...), type(NotImplemented), types.CodeType),
-    *(torch.dtype, torch.device, torch.Size, torch.memory_format, torch.layout, torch.finfo, torch.iinfo),
+    *(
+        torch.dtype,
+        torch.device,
+        torch.Size,
+        torch.memory_format,
+        torch.layout,
+        torch.qscheme,
+        torch.finfo,
+        torch.iinfo,
+    ),
     *(re.Pattern, re.Match, pathlib.PurePath, enum.Enum, decimal.Decimal, fractions.Fraction, datetime.date),
     *(datetime.time, datetime.timedelta, datetime.tzinfo, weakref.ref, property, staticmethod, classmethod),
     *(types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType, types.MethodDescriptorType),

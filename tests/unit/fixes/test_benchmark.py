@@ -12,6 +12,7 @@ from torch.nn import functional
 
 import cudalens
 from cudalens.fixes.honest.observe import Inputs
+from cudalens.fixes.settings import read_settings, restore_settings
 
 QUICK = {"runs": 3}
 
@@ -562,3 +563,133 @@ def test_examples_of_integers():
     order = torch.randperm(50)  # other contents than a permutation are outside of what both are for
     put = lambda x: torch.empty_like(x).index_copy_(0, x, torch.arange(50))  # noqa: E731
     assert cudalens.benchmark(torch.argsort, put, (order,), **QUICK).is_accepted
+
+
+def test_a_hook_that_slows_the_reference():
+    layer, hooks = torch.nn.Linear(64, 64), []
+
+    def run(x):
+        if not hooks:
+            hooks.append(layer.register_forward_hook(lambda module, given, out: [out.exp() for _ in range(9)] and None))
+        return functional.linear(x, layer.weight, layer.bias)
+
+    found = cudalens.benchmark(layer, run, randn(32, 64), **QUICK)
+    assert names(found) == ["changed reference"]
+    assert "operators after b has run, 2 before" in found.headline()
+
+
+def test_a_wait_that_slows_the_reference():
+    with cudalens.virtual.device("h100"):
+        layer, hooks = torch.nn.Linear(64, 64, device="cuda"), []
+
+        def run(x):
+            if not hooks:
+                hooks.append(
+                    layer.register_forward_hook(lambda *event: [torch.cuda.synchronize() for _ in range(20)] and None)
+                )
+            return functional.linear(x, layer.weight, layer.bias)
+
+        found = cudalens.benchmark(layer, run, randn(64, 64, device="cuda"), **QUICK)
+    assert names(found) == ["changed reference"]
+    assert "a takes" in found.headline()
+
+
+def test_inputs_that_hardly_vary():
+    kept = []
+
+    def run(x):
+        kept[1:] = []
+        kept.append(x.exp().sum(1))
+        return kept[0].clone()
+
+    inputs = lambda: (1 + 1e-6 * torch.rand(64, 64),)  # noqa: E731
+    found = cudalens.benchmark(lambda x: x.exp().sum(1), run, inputs, **QUICK)
+    assert names(found)[:1] == ["constant output"]
+    assert cudalens.benchmark(lambda x: x.exp().sum(1), lambda x: x.exp().t().sum(0), inputs, **QUICK).is_accepted
+    kept.clear()
+    found = cudalens.benchmark(lambda x: (x, x.exp().sum(1)), lambda x: (x, run(x)), inputs, **QUICK)
+    assert names(found)[:1] == ["constant output"]
+
+
+def test_examples_of_complex_numbers():
+    kept = []
+
+    def run(x):
+        kept.append(x.abs().sum())
+        return kept[0].clone()
+
+    values = (torch.randn(64, 64, dtype=torch.complex64),)
+    assert "special inputs" in names(cudalens.benchmark(lambda x: x.abs().sum(), run, values, **QUICK))
+    assert cudalens.benchmark(lambda x: x.abs().sum(), lambda x: x.abs().sum(0).sum(), values, **QUICK).is_accepted
+
+
+def test_tensors_in_lists_and_dicts_vary():
+    kept = []
+
+    def run(given):
+        kept.append(given["x"][0] @ given["x"][1])
+        return kept[0].clone()
+
+    example = ({"x": [torch.randn(32, 32), torch.randn(32, 32)]},)
+    product = lambda given: given["x"][0] @ given["x"][1]  # noqa: E731
+    assert names(cudalens.benchmark(product, run, example, **QUICK))[:1] == ["constant output"]
+    assert cudalens.benchmark(product, lambda given: torch.mm(*given["x"]), example, **QUICK).is_accepted
+
+
+def test_inputs_in_a_dict_that_are_changed():
+    inputs = lambda: ({"x": torch.randn(32, 64)},)  # noqa: E731
+    found = cudalens.benchmark(lambda given: given["x"].exp(), lambda given: given["x"].exp_(), inputs, **QUICK)
+    assert names(found)[:1] == ["mutated inputs"]
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (lambda x: x.t().contiguous(), lambda x: x.t()),
+        (torch.conj_physical, torch.conj),
+        (lambda x: x[:, :8].clone(), lambda x: x[:, :8]),
+    ],
+)
+def test_a_view_in_place_of_a_copy(a, b):
+    found = cudalens.benchmark(a, b, randn(32, 64, dtype=torch.complex64), **QUICK)
+    assert names(found) == ["lazy output"]
+    assert "a view of an argument" in found.headline()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda: setattr(torch.backends.cuda.matmul, "allow_fp16_accumulation", True),
+        lambda: setattr(torch.backends.cudnn.conv, "fp32_precision", "ieee"),
+        lambda: setattr(torch.backends.mkldnn, "enabled", False),
+        lambda: torch.set_default_device("meta"),
+        lambda: sys.setswitchinterval(0.5),
+        lambda: torch.cuda.set_stream(torch.cuda.Stream()),
+    ],
+)
+def test_settings_that_stay_changed(change):
+    before, interval = read_settings(), sys.getswitchinterval()
+    changed = []
+
+    def run(x):
+        if not changed:
+            changed.append(change())
+        return reference(x)
+
+    with cudalens.virtual.device("h100"):
+        stream = torch.cuda.current_stream()
+        try:
+            found = cudalens.benchmark(reference, run, randn(32, 64, device="cuda"), **QUICK)
+        finally:
+            restore_settings(before)
+            sys.setswitchinterval(interval)
+            torch.cuda.set_stream(stream)
+    assert "changed settings" in names(found)
+    assert read_settings() == before
+
+
+def test_an_argument_that_does_not_vary_is_stated():
+    weight = torch.randn(64, 64)
+    found = cudalens.benchmark(torch.matmul, torch.mm, lambda: (torch.randn(8, 64), weight), **QUICK)
+    assert found.is_accepted
+    assert "1 of 2 tensors have the same contents in each set" in found.conditions["inputs"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import linecache
 import math
 
 import pytest
@@ -10,6 +12,7 @@ from torch.nn import functional as F  # noqa: N812
 from torch.nn.functional import softmax as soft
 
 from cudalens.errors import FixError
+from cudalens.fixes.names import names_of
 from cudalens.fixes.rewrites import fixes_for
 from cudalens.fixes.rewrites.fix import program_of
 from cudalens.fixes.source import Source
@@ -51,6 +54,169 @@ for _ in range( 3 ):   # three
     )
     loss   =  step( x )
 %time step(x)"""  # fmt: skip
+
+
+def test_comments_within_a_statement_of_several_lines_stay():
+    code = """
+for n in range(3):
+    kept.append(  # the mean
+        (x * n)
+        .mean()  # of all
+        .item()
+    )
+"""
+    assert fixed("host_sync", code) == """_kept_values = []
+for n in range(3):
+    _kept_values.append(  # the mean
+        (x * n)
+        .mean()  # of all
+        .detach()
+    )
+kept.extend(torch.stack(_kept_values).tolist() if _kept_values else [])"""  # fmt: skip
+
+
+MASKS = {
+    "tril[:T, :T] == 0": "tril[:T, :T] != 0",
+    "~kept": "kept",
+    "mask": "~mask",
+    "mask | late": "~(mask | late)",
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_scores_that_are_filled_with_infinity(mask):
+    code = f"""
+for _ in range(3):
+    wei = q @ q.transpose(-2, -1) * q.shape[-1]**-0.5  # scores
+    wei = wei.masked_fill({mask}, float('-inf'))
+    wei = F.softmax(wei, dim=-1)
+    out = wei @ q
+"""
+    assert (
+        fixed("eager_attention", code)
+        == f"""for _ in range(3):
+    out = torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask={MASKS[mask]}, scale=q.shape[-1]**-0.5)"""
+    )
+
+
+@pytest.mark.parametrize("line", ["-1e9", "0.0", "float('-inf')).masked_fill(mask, float('-inf')"])
+def test_scores_that_are_filled_otherwise_stay(line):
+    code = f"for _ in range(3):\n    out = F.softmax((q @ q.mT).masked_fill(mask, {line}), dim=-1) @ q"
+    assert fixed("eager_attention", code) is None
+
+
+def test_functions_with_lines_of_white_space():
+    source = "def step(x):\n    opt.zero_grad(set_to_none=False)\n    \n    return x\n"
+    linecache.cache["<white>"] = (len(source), None, source.splitlines(keepends=True), "<white>")
+    names = {"opt": None}
+    exec(compile(source, "<white>", "exec"), names)
+    program = program_of("cell", "step(1)", names)
+    (fix,) = fixes_for(program, "zero_grad")
+    assert "+    opt.zero_grad(set_to_none=True)" in program.with_fix(fix).diff(program)
+
+
+def test_only_the_lines_of_the_fix_change_in_a_file(tmp_path, monkeypatch):
+    source = (
+        "class Trainer:\n    def step(self, x):\n        self.opt.zero_grad(set_to_none=False)\n  \n        \n"
+        "            \n        # done  \n        return x\n  \n    def other(self):\n        pass\n"
+    )
+    (tmp_path / "trainer_of_test.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    import trainer_of_test
+
+    program = program_of("cell", "trainer.step(1)", {"trainer": trainer_of_test.Trainer()})
+    fixed_program = program.with_fix(fixes_for(program, "zero_grad")[0])
+    (change,) = fixed_program.file_changes(program)
+    change.write()
+    assert (tmp_path / "trainer_of_test.py").read_text() == source.replace("=False", "=True")
+
+
+RANDOM = """def draw(x):
+    return torch.distributions.Normal(x, 1.0).rsample()
+
+def double(x):
+    return x * 2
+
+def run(function, x):
+    return function(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "is_run"),
+    [
+        *[("draw(x)", False), ("double(x)", True), ("run(draw, x)", False), ("run(double, x)", True)],
+        *[("run(norm, x)", False), ("run(linear, x)", True)],
+    ],
+)
+def test_what_changes_state_is_not_run_to_warm_up(call, is_run):
+    linecache.cache["<draw>"] = (len(RANDOM), None, RANDOM.splitlines(keepends=True), "<draw>")
+    names = {"torch": torch, "x": torch.ones(4), "norm": torch.nn.BatchNorm1d(4), "linear": torch.nn.Linear(4, 4)}
+    exec(compile(RANDOM, "<draw>", "exec"), names)
+    program = program_of("cell", f"for _ in range(3):\n    y = {call}", names)
+    assert (f"    {call}" in fixes_for(program, "graphable")[0].setup) == is_run
+
+
+def test_lines_at_the_top_do_not_overwrite_variables():
+    parameters = [torch.nn.Parameter(torch.ones(4))]
+    names = {"opt": torch.optim.SGD(parameters, 0.1, foreach=False), "torch": torch, "group": 3, "prefetched": 4}
+    names["batches"] = [torch.ones(4).clone() for _ in range(2)]
+    loop = "for batch in batches:\n    y = batch.to('cuda')"
+    before = dict(names)
+    for rule, code in (("optimizer_loop", "opt.step()"), ("exposed_copies", loop)):
+        program = program_of("cell", code, names)
+        (*_, fix) = fixes_for(program, rule)
+        assigned = names_of(ast.parse("\n".join(fix.setup)).body).assigned
+        assert not {"group", "prefetched"} & assigned, fix.setup
+    assert names == before
+
+
+@pytest.mark.parametrize("hint", ["", ": torch.Tensor"])
+def test_a_variable_with_a_type_is_as_fresh_as_one_without(hint):
+    code = f"for n in range(3):\n    loss{hint} = (x * n).mean()\n    kept.append(loss.item())"
+    assert "_kept_values.append(loss.detach())" in fixed("host_sync", code)
+
+
+class Plain:
+    def __init__(self):
+        self.loss = 0.0
+
+
+class Watched(Plain):
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+
+
+class Checked(Plain):
+    loss = property(lambda self: self.__dict__["loss"], lambda self, value: self.__dict__.update(loss=value))
+
+
+@pytest.mark.parametrize(("kind", "is_fixed"), [(Plain, True), (Watched, False), (Checked, False)])
+def test_sums_in_attributes(kind, is_fixed):
+    names = {"torch": torch, "x": torch.ones(8), "state": kind()}
+    program = program_of("cell", "for n in range(3):\n    state.loss += (x * n).mean().item()", names)
+    found = fixes_for(program, "host_sync")
+    assert bool(found) == is_fixed
+    if is_fixed:
+        assert (
+            program.with_fix(found[0]).cell_text()
+            == """_state_loss_values = []
+for n in range(3):
+    _state_loss_values.append((x * n).mean().detach())
+for _value in torch.stack(_state_loss_values).tolist() if _state_loss_values else []:
+    state.loss += _value"""
+        )
+
+
+def test_what_is_set_already_is_not_a_fix():
+    parameters = [torch.nn.Parameter(torch.ones(4))]
+    names = {"opt": torch.optim.SGD(parameters, 0.1, foreach=True), "torch": torch, "parameters": parameters}
+    titles = lambda code, rule: [one.title[-13:] for one in fixes_for(program_of("cell", code, names), rule)]  # noqa: E731
+    assert titles("for _ in range(3):\n    opt.zero_grad(set_to_none=True)", "zero_grad") == []
+    assert titles("opt.step()", "optimizer_loop") == ["t once (fused=True)"[-13:]]
+    names["opt"] = torch.optim.Adam(parameters, fused=True)
+    assert titles("opt.step()", "optimizer_loop") == []
+    assert titles("made = torch.optim.Adam(parameters, fused=True)", "optimizer_loop") == []
 
 
 def test_multi_line_statements_and_aliases():

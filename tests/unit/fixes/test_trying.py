@@ -23,7 +23,7 @@ from cudalens.device import call_tracing
 from cudalens.fixes.rewrites import fixes_for
 from cudalens.fixes.rewrites.fix import program_of
 from cudalens.fixes.trying.attempt import Attempt
-from cudalens.fixes.trying.choosing import Trying
+from cudalens.fixes.trying.choosing import Trying, why_not
 from cudalens.fixes.trying.running import Trial
 from cudalens.fixes.trying.state import State
 from cudalens.fixes.values import compare_values
@@ -153,7 +153,7 @@ def test_a_wrong_fix_is_refused(gpu, monkeypatch):
     torch_constant = ast.Constant
     monkeypatch.setitem(rewrites.REWRITES, "host_sync", (wrong,))
     found = tried("y = x + 1", "host_sync", {"torch": torch, "x": torch.ones(4, device="cuda")})
-    assert found.headline().startswith("not tried: results differ by at most")
+    assert found.headline().startswith("refused: results differ by at most")
     assert "claims that they are equal" in found.refusal
     assert not found.helps
 
@@ -173,6 +173,64 @@ def test_lines_that_run_once_are_not_timed_with_the_cell(gpu):
     assert found.notes()[0].startswith("The first lines run once, in ")
     assert "they pay off after " in found.notes()[0]
     assert not names["hosts"][0].is_pinned()
+
+
+def test_pinned_memory_of_an_earlier_try_costs_as_much_again(gpu):
+    names = {"torch": torch, "hosts": [torch.ones(1 << 16) for _ in range(4)]}
+    trying = Trying("cell", "for host in hosts:\n    x = host.to('cuda')", names)
+    first, second = trying.attempt(finding("pageable_copies")), trying.attempt(finding("host_sync"))
+    assert first.title == second.title
+    assert second.setup_ns == first.setup_ns
+    assert trying.all([finding("pageable_copies"), finding("host_sync")]).kept == (False, False)
+
+
+def test_both_fixes_of_a_finding_are_kept(gpu):
+    import linecache
+    import math
+
+    source = """def block(x):
+    x = 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / (centred.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt()"""
+    names = {"torch": torch, "math": math, "x": torch.randn(64, 256, device="cuda")}
+    linecache.cache["<block>"] = (len(source), None, source.splitlines(keepends=True), "<block>")
+    exec(compile(source, "<block>", "exec"), names)
+    tries = Trying("cell", "for _ in range(4):\n    y = block(x)", names).all([finding("unfused_pointwise")])
+    assert tries.kept == (True, True)
+    assert {one.title for one in tries.attempts} == {"use the fused gelu", "use the fused layer norm"}
+    assert "gelu(x" in tries.together.diff
+    assert "layer_norm(x" in tries.together.diff
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_attention_with_masked_scores(gpu, first):
+    causal = torch.ones(128, 128, device="cuda").tril(-first)  # with 1, the first query has no key: NaN
+    names = {"torch": torch, "q": torch.randn(2, 4, 128, 64, device="cuda"), "causal": causal}
+    code = """
+for _ in range(3):
+    scores = q @ q.transpose(-2, -1) / 8.0
+    scores = scores.masked_fill(causal[:128, :128] == 0, float("-inf"))
+    out = scores.softmax(-1) @ q
+"""
+    found = tried(code, "eager_attention", names)
+    assert found.helps == (first == 0)
+    assert bool(found.refusal) == (first == 1)
+
+
+def test_other_random_numbers_are_not_rounding(gpu):
+    names = {"torch": torch, "total": torch.zeros(64, device="cuda")}
+    code = "for _ in range(4):\n    total = total + torch.randn(64).to('cuda')"
+    tries = Trying("cell", code, names).all([finding("small_copies")])
+    assert tries.kept == (False,)
+    assert "results not compared (random numbers are others)" in tries.attempts[0].headline()
+    assert tries.rows()[0][3] == "not taken: the GPU's random generator gives other numbers than the CPU's."
+
+
+def test_tf32_is_not_said_to_differ_where_results_are_not_compared(gpu):
+    names = {"torch": torch, "x": torch.randn(1024, 1024, device="cuda")}
+    tries = Trying("cell", "for _ in range(4):\n    y = x @ x", names, tolerance=1e-2).all([finding("fp32_math")])
+    assert tries.kept == (False,)
+    assert tries.rows()[0][3] == "not taken: results not compared (a virtual device computes in full precision)"
 
 
 def test_no_fix_is_written_for_other_code(gpu):
@@ -382,3 +440,16 @@ torch.autograd.set_detect_anomaly(True)
     assert "CUDALENS_TRY" not in os.environ
     assert torch.backends.cuda.flash_sdp_enabled()
     assert not torch.is_anomaly_enabled()
+
+
+def test_constants_of_torch_are_not_an_obstacle(gpu):
+    kinds = [torch.per_tensor_affine, torch.strided, torch.channels_last, torch.float32, torch.device("cuda")]
+    names = {"torch": torch, "x": torch.ones(64, device="cuda"), "kinds": kinds}
+    found = tried(LOOP + "kinds[0]", "host_sync", names)
+    assert not found.refusal
+
+
+def test_a_gain_that_not_all_runs_show_is_not_called_slower():
+    found = Attempt("graphable", "a graph", before_ns=(100, 100, 100), after_ns=(40, 160, 50))
+    assert why_not(found) == "not faster in all runs"
+    assert why_not(replace(found, after_ns=(99, 101, 100))) == "not faster"

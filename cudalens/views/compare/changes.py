@@ -245,7 +245,7 @@ BETTER, WORSE, UNSURE = "#1a8f5c", "#d1443a", "#7d8790"
 #: The frames and their titles, in the order in which they are shown.
 SECTIONS: Final = {"kernels": "Kernels", "ops": "Operators and calls", "modules": "Modules", "memory": "Memory"}
 
-_ROW_NOUNS: Final = {"kernels": "kernel", "ops": "operator or call", "modules": "module", "memory": "peak"}
+_ROW_NOUNS: Final = {"kernels": "kernel", "ops": "row", "modules": "module", "memory": "peak"}
 _WHERE: Final = {"kernels": "operator", "memory": "device"}
 _UNCHANGED: Final = "same"
 _MAX_ROWS: Final = 25
@@ -293,8 +293,8 @@ def changes_section(found: Differences, key: str) -> Section | None:
         rows.append(Row((name, where, bar, *times, interval, change, calls)))
     columns = (
         Column("name", text_width=48, html_width=96),
-        Column(_WHERE.get(key, "where"), "where", text_width=24, html_width=32),
-        Column("", "bar", text_width=0),
+        Column(_WHERE.get(key, "where"), _WHERE.get(key, "where"), text_width=24, html_width=32),
+        Column("", text_width=0),
         *(Column(title, title if title == "interval" else "", "right") for title in _NUMBERS),
     )
     drawn = Table(columns, rows, len(table), more=(_ROW_NOUNS[key], ""))

@@ -90,6 +90,8 @@ def run_tried(program: Any, build: Build, values_of: ValuesOf, *, compiling: boo
     for number in accepted:
         changes = _changes_of(tried, number)
         attempt = tried.attempts[number]
+        if not all(one.difference.is_exact for one in _kept_before(tried, number)):
+            attempt = replace(attempt, changes_numbers=True)  # it claims equality with the program with these fixes
         if problem := _check_diff(program, attempt, changes, build, values_of, tried.first):
             result = "late" if problem.startswith("no result") else "wrong diff"
             return result, "\n".join([*lines, attempt.diff, f"{total}; {attempt.title}: {problem}"]), tried.first
@@ -141,8 +143,14 @@ def _try_without_compiling(trace: Any, names: dict[str, Any]) -> tuple[tuple[Any
 
 def _changes_of(tried: Run, number: int) -> list[Any]:
     """The changes of files that an attempt stands on, and its own."""
-    kept = [attempt for attempt, is_kept in zip(tried.attempts[:number], tried.kept, strict=False) if is_kept]
-    return [change for attempt in (*kept, tried.attempts[number]) for change in attempt.file_changes]
+    return [
+        change for attempt in (*_kept_before(tried, number), tried.attempts[number]) for change in attempt.file_changes
+    ]
+
+
+def _kept_before(tried: Run, number: int) -> list[Any]:
+    """The attempts that an attempt stands on."""
+    return [attempt for attempt, is_kept in zip(tried.attempts[:number], tried.kept, strict=False) if is_kept]
 
 
 def _check_diff(

@@ -253,6 +253,22 @@ for _ in range(10):
     x = torch.zeros(1 << 20, device="cuda")
 """)  # fmt: skip
 
+cell("masks_from_the_cpu", "tensors made on the CPU", "made_on_host", "x = values(64, 64)", """
+kept = []
+for row in range(8):
+    index = torch.arange(64).to("cuda")
+    mask = torch.zeros(64, 64).to(x.device)
+    mask[row] = 1
+    kept.append((x * mask)[index].sum())
+""", """
+kept = []
+index = torch.arange(64, device="cuda")
+for row in range(8):
+    mask = torch.zeros(64, 64, device="cuda")
+    mask[row] = 1
+    kept.append((x * mask)[index].sum())
+""")  # fmt: skip
+
 cell("positions_from_the_cpu", "tensors made on the CPU", "small_copies", "x = values(256, 64)", """
 for step in range(30):
     position = torch.arange(step, step + 256).cuda()
@@ -361,6 +377,19 @@ _SDPA = """
 for _ in range(6):
     y = F.scaled_dot_product_attention(q, k, v, scale=0.125)
 """
+
+cell("attention_with_filled_scores", "unfused attention", "eager_attention", """
+q, causal = values(2, 4, 256, 64), torch.ones(256, 256, device="cuda").tril()
+""", """
+for _ in range(4):
+    wei = q @ q.transpose(-2, -1) * q.shape[-1] ** -0.5
+    wei = wei.masked_fill(causal == 0, float("-inf"))
+    wei = F.softmax(wei, dim=-1)
+    out = wei @ q
+""", """
+for _ in range(4):
+    out = F.scaled_dot_product_attention(q, q, q, attn_mask=causal != 0)
+""", equal=False)  # fmt: skip
 
 cell("attention_in_one_line", "unfused attention", "eager_attention", _QKV, """
 for _ in range(6):

@@ -60,10 +60,18 @@ class ProfiledCell(CellRun):
         return self
 
     def steps(self) -> Iterator[int]:
-        """Yield once for each run of the cell: first the warmup, then the profiled steps."""
+        """Yield once for each run of the cell: first the warmup, then the profiled steps.
+
+        The profiled steps begin when the GPU has finished the warmup: it is not recorded, and its work would look like
+        idle time at their beginning.
+        """
+        from cudalens.api.overhead import wait_for_device
+
         for number in range(self._options.warmup):
             yield number
             self._progress.update()
+        if self._options.warmup:
+            wait_for_device()
         self._begin()
         for number in range(self._options.repeat or 1):
             assert self._profile is not None

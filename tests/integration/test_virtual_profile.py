@@ -49,6 +49,15 @@ def test_a_cell_shows_a_simulated_timeline(on_device):
         assert count(trace, category), category
 
 
+def test_the_work_of_the_warmup_is_not_idle_time_of_the_profiled_steps(on_device):
+    """Products that take the GPU long and the host no time: the GPU is busy from the first to the last."""
+    on_device.run("large = torch.empty(8192, 8192, device='cuda')")
+    on_device.run("%%cudaprofile -q --warmup 2 --repeat 2 -v trace\nlarge @ large")
+    trace = on_device["trace"]
+    window_ns = trace.info.ended_ns - trace.info.started_ns
+    assert cudalens.analysis.device_time(trace)["busy_ns"] > 0.9 * window_ns
+
+
 def test_every_option_at_once(on_device, tmp_path):
     page, saved, chrome = tmp_path / "run.html", tmp_path / "run.cudalens", tmp_path / "run.json"
     on_device.run(

@@ -201,7 +201,7 @@ def _host_time(info: RunInfo, result: Summary) -> str:
     if num_ns <= result.wall_ns:
         return ""
     taken = units.duration(num_ns)  # by the program's Python, mostly, and by freeing large tensors
-    return f"the host took {taken} between calls of torch, which this simulation leaves out (add --measure-host)"
+    return f"the host took {taken} between calls of torch, which the simulation leaves out (%cudadevice --measure-host)"
 
 
 def _against_history(info: RunInfo) -> str:

@@ -199,7 +199,7 @@ def test_a_verdict_says_that_python_time_is_not_modelled(measure_host):
             x.add_(1)
     line = str(run.trace.summary()).splitlines()[0]
     assert line.startswith("[simulated: h100] the host took ") == (not measure_host), line
-    left_out = "ms between calls of torch, which this simulation leaves out (add --measure-host); modelled: "
+    left_out = "ms between calls of torch, which the simulation leaves out (%cudadevice --measure-host); modelled: "
     assert (left_out in line) == (not measure_host)
     assert (run.trace.info.ended_ns - run.trace.info.started_ns >= 60_000_000) == measure_host
 

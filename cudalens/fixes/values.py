@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ TOLERANCES: Final[dict[torch.dtype, float]] = {
 }
 
 _MAX_DEPTH: Final = 6
+#: A member of a module in a place: ``._modules['2']``.
+_MEMBER: Final = re.compile(r"\._(?:modules|parameters|buffers)\['([\w.]+)'\]")
 #: A tensor with more elements is compared by at most this many at a time.
 _CHUNK: Final = 1 << 24
 
@@ -66,15 +69,20 @@ class Difference:
         if not self.is_known:
             return f"results not compared ({self.why_unknown})"
         if self.mismatch:
-            return f"results differ: {self.mismatch}"
+            return f"results differ: {_with_paths(self.mismatch)}"
         if not self.num_values:
             return "no results to compare"
         if self.is_exact:
             return "results equal bit for bit"
         return (
             f"results differ by at most {self.largest:.1e} (typically {self.typical:.1e}) of their root mean square, "
-            f"most in {self.where}"
+            f"most in {_with_paths(self.where)}"
         )
+
+
+def _with_paths(text: str) -> str:
+    """`text` with modules, parameters and buffers named as in a state dict: ``model.blocks.2.weight``."""
+    return _MEMBER.sub(r".\1", text)
 
 
 def values_in(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:

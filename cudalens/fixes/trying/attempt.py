@@ -153,7 +153,7 @@ class Attempt:
         """The answer in bold, the notes, and the diff with colours."""
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes())
         return (
-            f"<div class='cudalens-try'><div><b>{escape(self.headline())}</b></div>"
+            f"<div class='cudalens-try' style='overflow-wrap:anywhere'><div><b>{escape(self.headline())}</b></div>"
             f"<div>Fix for <code>{escape(self.rule)}</code>: {escape(self.title)}</div>"
             + (f"<ul style='margin:.2em 0'>{notes}</ul>" if notes else "")
             + f"{self.diff_html()}</div>"

@@ -94,7 +94,7 @@ class Tries:
         rest = "".join(f"<div>{escape(note)}</div>" for note in self.notes())
         rest += self.together.diff_html() if self.together is not None else ""
         return (
-            f"<div class='cudalens-try'><div><b>{escape(self.headline())}</b></div>"
+            f"<div class='cudalens-try' style='overflow-wrap:anywhere'><div><b>{escape(self.headline())}</b></div>"
             f"<table style='border:0'><tr>{head}</tr>{body}</table>{rest}</div>"
         )
 

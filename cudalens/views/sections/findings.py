@@ -16,7 +16,7 @@ from cudalens.views.sections.model import Cell, Column, Note, Part, Row, Section
 NUM_OPEN: Final = 3
 
 _MAX_ADVICE: Final = 120
-_SURENESS: Final = {"high": "measured", "medium": "likely", "low": "possible"}
+_SURENESS: Final = {"medium": "likely", "low": "possible"}
 _CODE: Final = re.compile(
     r"(%%?cuda\w+(?: --\w+(?: \w+)?)*|[\w.@]+\([^()]*\)|[A-Z_]{8,}=\S+\w|\btorch(?:\.\w+)+(?: = \w+)?)"
 )
@@ -27,7 +27,7 @@ _COLUMNS: Final = (
 )
 _LEGEND: Final = (
     "Gain: what the advice can save at most, and its share of the measured time. Findings can overlap; do not add "
-    "them. (measured): the cause was recorded; (likely) and (possible): it was inferred, so expect less. "
+    "them. (measured) or (modelled): the cause was recorded; (likely) and (possible): it was inferred, so expect less. "
     "cudalens.analysis.findings(trace) has the events of each. %cudaprofile try N runs the cell with and without "
     "the fix of finding N, and %cudaprofile try all keeps what helps."
 )
@@ -43,7 +43,8 @@ def verdict(trace: Trace) -> str:
         return ""
     gain = f"{units.duration(first.gain_ns)} ({units.percent(first.share_pct)})"
     words = "lost to" if first.is_idle else "to save on"
-    return f"{'perhaps ' if first.confidence == 'low' else ''}up to {gain} {words} {first.title}"
+    place = f" at {units.short_place(first.place)}" if first.place else ""
+    return f"{'perhaps ' if first.confidence == 'low' else ''}up to {gain} {words} {first.title}{place}"
 
 
 def first_advice(trace: Trace) -> str:
@@ -65,8 +66,7 @@ def section(trace: Trace) -> Section | None:
     found = every[:MOST]
     if not found:
         return None
-    largest = max([one.gain_ns or 0 for one in found]) or 1
-    rows = [_row(one, largest) for one in found]
+    rows = [_row(one) for one in found]
     more = ("finding", "cudalens.analysis.findings(trace, most=None)")
     table = Table(_COLUMNS, rows, len(every), MOST, num_open=NUM_OPEN, more=more, is_stacked=True)
     modelled = " (modelled times)" if found[0].is_modelled else ""
@@ -80,20 +80,25 @@ def section(trace: Trace) -> Section | None:
     )
 
 
-def _row(found: Finding, largest_ns: int) -> Row:
+def _row(found: Finding) -> Row:
     what: list[Part] = [Text(found.title, "strong")]
     if found.place:
         what += [" at ", Text(units.short_place(found.place), "place", full=found.place)]
     if found.rank is not None:
         what.append(f" on rank {found.rank}")
-    what += [Text(f" ({_SURENESS[found.confidence]})", "muted"), Text(found.what, "paragraph")]
+    sureness = _SURENESS.get(found.confidence, "modelled" if found.is_modelled else "measured")
+    what += [Text(f" ({sureness})", "muted"), Text(found.what, "paragraph")]
     parts = _CODE.split(found.advice)
     advice = tuple(Text(part, "code") if number % 2 else part for number, part in enumerate(parts) if part)
-    return Row((_cost(found, largest_ns), tuple(what), advice), found.rows[0] if found.rows else None)
+    return Row((_cost(found), tuple(what), advice), found.rows[0] if found.rows else None)
 
 
-def _cost(found: Finding, largest_ns: int) -> Cell:
+def _cost(found: Finding) -> Cell:
     if found.gain_ns is None:
         return "-"
     cost = units.duration(found.gain_ns)
-    return bar("", found.gain_ns / largest_ns), f"{cost} ", Text(f"({units.percent(found.share_pct)})", "muted")
+    return (
+        bar("", min((found.share_pct or 0) / 100, 1)),
+        f"{cost} ",
+        Text(f"({units.percent(found.share_pct)})", "muted"),
+    )

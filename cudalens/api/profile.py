@@ -30,6 +30,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _numbers: Final = itertools.count(1)
+_STATES: Final = {"new": "not entered yet", "running": "running", "done": "done"}
 
 
 #: The outermost running profile: torch's profiler allows one at a time in a process.
@@ -140,6 +141,7 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
         self._thread = 0
         self._process_id = os.getpid()
         self._outer: profile | None = None
+        self._last_call: profile | None = None  # of the decorated function
         self._range: Any = None
         self._metrics, self._syncs = metrics, syncs
         self._recorder = Recorder(self._options, metrics=metrics, syncs=syncs)
@@ -157,8 +159,8 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
         Raises:
             ProfilerError: The block has not ended yet, or nothing could be recorded.
         """
-        if self._outer is not None:
-            return self._outer.trace
+        if (other := self._outer or self._last_call) is not None:
+            return other.trace
         if not self._enabled:
             raise ProfilerError("there is no trace: this profile is off (enabled=False), so nothing was recorded.")
         if self._cycles is not None:
@@ -177,12 +179,13 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
 
     def __repr__(self) -> str:
         """Name and state: ``<cudalens.profile 'train': done, 1 trace>``."""
-        parts = [{"new": "not entered yet", "running": "running", "done": "done"}[self._state]]
+        state = "a decorator" if self._last_call is not None else _STATES[self._state]
+        parts = [state]
         if not self._enabled:
             parts.append("off")
         elif self._outer is not None:
             parts.append("a range of an outer profile")
-        elif self._state != "new":
+        elif self._state != "new" or self._last_call is not None:
             num_traces = len(self.traces)
             parts.append(f"{num_traces} trace{'s' * (num_traces != 1)}")
         return f"<cudalens.profile {self._name or '(no name)'!r}: {', '.join(parts)}>"
@@ -190,8 +193,8 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
     @property
     def traces(self) -> list[Trace]:
         """The Traces made so far, oldest first: one for each cycle of a schedule, else at most one."""
-        if self._outer is not None:
-            return self._outer.traces
+        if (other := self._outer or self._last_call) is not None:
+            return other.traces
         if self._cycles is not None:
             return list(self._traces)
         return [self._trace] if self._trace is not None else []
@@ -203,6 +206,8 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
         Raises:
             ProfilerError: The block has not ended, or it is a range of an outer profile.
         """
+        if self._last_call is not None:
+            return self._last_call.wall_ns
         session = self._recorder.session
         if session is None or session.started_ns is None or session.ended_ns is None:
             raise ProfilerError("there is no time yet: it is known when a profiled block of its own has ended.")
@@ -211,7 +216,7 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
     @property
     def is_nested(self) -> bool:
         """Whether this profile is a range of an outer profile."""
-        return self._outer is not None
+        return (self._last_call or self)._outer is not None
 
     @property
     def _is_inherited(self) -> bool:
@@ -277,6 +282,7 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
         global _active
         if self._state != "new":
             raise ProfilerError("a profile object can be used only once; make another with cudalens.profile().")
+        self._last_call = None
         self._process_id = os.getpid()
         if not self._enabled:
             self._state = "running"
@@ -477,7 +483,7 @@ class _Call:
         try:
             self._call.__exit__(*exc)
         finally:
-            self._decorator._outer = self._call
+            self._decorator._last_call = self._call
 
 
 class _Cycle:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -380,6 +381,22 @@ def test_a_decorated_function_is_one_run_per_call():
     assert train.__name__ == "train"
     assert list(runs) == [train.__qualname__]
     assert runs.last is train.profile.trace
+
+
+def test_a_decorator_is_usable_after_calls_of_its_function():
+    decorator = profile("decorated", cpu_only=True)
+    function = decorator(torch.ones)
+    function(3)
+    assert repr(decorator) == "<cudalens.profile 'decorated': a decorator, 1 trace>"
+    assert not decorator.is_nested
+    assert decorator.wall_ns > 0
+    decorator.add_metadata("batch", "8")
+    function(3)
+    assert json.loads(decorator.trace.info.extra["metadata"]) == {"batch": "8"}
+    with decorator:
+        torch.zeros(3)
+    assert "aten::zeros" in set(decorator.trace.events["name"])
+    assert not torch.autograd._profiler_enabled()
 
 
 def test_a_decorated_function_that_raises_or_calls_itself():

@@ -49,3 +49,7 @@ def test_rows_are_within_reach_of_the_keyboard(page):
 
 def test_the_table_is_there_without_scripts(page):
     assert page.locator("#cudalens-static .cudalens-syncs tbody tr").count() == 3
+
+
+def test_the_legend_has_the_marks_of_waits(page):
+    assert "Host waits for GPU" in page.locator(".cltl-legend").inner_text()

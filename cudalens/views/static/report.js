@@ -1,9 +1,9 @@
 /*! cudalens, BSD-3-Clause. Built from cudalens/views/js by `make js`; do not edit. */
-async function Pc(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("deflate"));return new Uint8Array(await new Response(e).arrayBuffer())}function on(t){
+async function Pc(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("deflate"));return new Uint8Array(await new Response(e).arrayBuffer())}function rn(t){
 return new Error(`cudalens payload: ${t}. Save the trace again with the same version of cudalens.`)}async function ae(t){if(t.byteLength<12||String.fromCharCode(
-...t.subarray(0,4))!=="CLP1")throw on(`found ${t.byteLength} bytes that do not begin with CLP1`);let e=new DataView(t.buffer,t.byteOffset,t.byteLength),n=e.getUint32(
-4,!0)===1,o=([a,c])=>{let i=a+c;if(i>t.byteLength)throw on(`it ends at byte ${t.byteLength}, ${i} expected`);let l=t.subarray(a,i);return n?Pc(l):l},r=e.getUint32(
-8,!0),s=JSON.parse(new TextDecoder().decode(await o([12,r])));if(s.version!==1)throw on(`found version ${s.version}, expected 1`);return{header:s,places:Hc(s,12+
+...t.subarray(0,4))!=="CLP1")throw rn(`found ${t.byteLength} bytes that do not begin with CLP1`);let e=new DataView(t.buffer,t.byteOffset,t.byteLength),n=e.getUint32(
+4,!0)===1,o=([a,c])=>{let i=a+c;if(i>t.byteLength)throw rn(`it ends at byte ${t.byteLength}, ${i} expected`);let l=t.subarray(a,i);return n?Pc(l):l},r=e.getUint32(
+8,!0),s=JSON.parse(new TextDecoder().decode(await o([12,r])));if(s.version!==1)throw rn(`found version ${s.version}, expected 1`);return{header:s,places:Hc(s,12+
 r),read:o}}function Hc(t,e){let n=new Map,o=e;for(let[r,s]of Object.entries(t.columns)){let a=[];for(let c of"text"in s?[s.text]:s.planes)a.push(c<0?c:[o,c]),c>
 0&&(o+=c);n.set(r,a)}return n}async function Ao({header:t,places:e,read:n},o){let{n:r,signed:s}=t.columns[o],a=e.get(o)??[],c=await Promise.all(a.map(i=>typeof i==
 "number"?-1-i:n(i)));return{n:r,signed:s,planes:c}}async function B(t,e){let{n,signed:o,planes:r}=await Ao(t,e);if(r.length>4||o&&r.length===4)return Fc(r,n,o);
@@ -30,10 +30,10 @@ a=new Int32Array(t).fill(-1),c=new Uint16Array(t),i=new Int32Array(t+1),l=0;for(
 u;l++){if(o[l]&L.outside)continue;let p=Math.max(e[l]+n[l],e[l]+1);for(;d&&e[i[d-1]]+n[i[d-1]]<p;)d--;d&&(a[l]=i[d-1],s[a[l]]-=n[l],c[l]=d),i[d++]=l}}return{own:s,
 parent:a,depth:c}}function _o(t,e,n,o,r){let s=new Int32Array(t).fill(-1),a=new Set(o),c=[];for(let i=0;i<t;i++)a.has(n[i])&&c.push(i);for(let i=0,l=0,f=-1;i<t;i++)
 e[i]&L.launched&&(f+=r[l++]+1,s[i]=c[f]);return s}function Lo({start:t,dur:e,header:n,n:o},r,s){let a=Wc(n.lanes),c=n.first_row,i=new Map,l=new Map;for(let d=0,p=0;d<r.length;d++)p+=r[d],i.set(p,p+s[d]),l.set(p+
-s[d],p);let f=d=>a.reduce((p,{from:g,to:m})=>p+rn(g,m,w=>t[w]>=d)-g,0),u=d=>{let p=Gc(d,t,a,f),g=[];for(let{from:m,to:w}of a)for(let y=rn(m,w,x=>t[x]>=p);y<w&&t[y]===
+s[d],p);let f=d=>a.reduce((p,{from:g,to:m})=>p+sn(g,m,w=>t[w]>=d)-g,0),u=d=>{let p=Gc(d,t,a,f),g=[];for(let{from:m,to:w}of a)for(let y=sn(m,w,x=>t[x]>=p);y<w&&t[y]===
 p;y++)g.push(y);return g.sort((m,w)=>e[w]-e[m])[d-f(p)]};return{rowOf(d){let p=a.findIndex(({to:m})=>d<m),g=d-a[p].from;return a.forEach(({from:m,to:w},y)=>{if(y===
-p)return;g+=rn(m,w,b=>t[b]>t[d]||t[b]===t[d]&&(y<p?e[b]<e[d]:e[b]<=e[d]))-m}),c+(i.get(g)??g)},eventOf(d){let p=d-c;return Number.isInteger(p)&&p>=0&&p<o?u(l.get(
-p)??p):-1}}}function Wc(t){let e=0;return t.map(({count:n})=>(e+=n,{from:e-n,to:e}))}function rn(t,e,n){let[o,r]=[t,e];for(;o<r;){let s=o+r>>1;n(s)?r=s:o=s+1}return o}
+p)return;g+=sn(m,w,b=>t[b]>t[d]||t[b]===t[d]&&(y<p?e[b]<e[d]:e[b]<=e[d]))-m}),c+(i.get(g)??g)},eventOf(d){let p=d-c;return Number.isInteger(p)&&p>=0&&p<o?u(l.get(
+p)??p):-1}}}function Wc(t){let e=0;return t.map(({count:n})=>(e+=n,{from:e-n,to:e}))}function sn(t,e,n){let[o,r]=[t,e];for(;o<r;){let s=o+r>>1;n(s)?r=s:o=s+1}return o}
 function Gc(t,e,n,o){let r=n.filter(({from:c,to:i})=>i>c),s=Math.min(...r.map(({from:c})=>e[c])),a=Math.max(...r.map(({to:c})=>e[c-1]))+1;for(;a-s>1;){let c=Math.
 floor((s+a)/2);o(c)<=t?s=c:a=c}return s}function j(t,e){return t.short[e]??t.names[e]}async function Io(t){let e=await ae(t),[n,o]=await Promise.all([Kc(e),nt(e,"names")]),r={...e.header,names:o},{n:s,
 lanes:a}=r,c=Uint8Array.from(n.flags),i={header:r,n:s,flags:c,...$o(a,s,n.closed,n.gap,n.tail)},{own:l,parent:f,depth:u}=Co(i);Vc(l,n.self_at,n.self_off);let d=await To(
@@ -43,9 +43,9 @@ s,c,n.kind,n.launchers,n.launch),...Lo(i,n.row_at,n.row_off),memory:d,metrics:p,
 let e=await Promise.all(Ro.map(n=>B(t,n)));return Object.fromEntries(Ro.map((n,o)=>[n,e[o]]))}function Xc({n:t,cats:e},{kind:n,kind_name:o,kind_cat:r}){let s=new Uint32Array(
 t),a=e.length>256?new Uint16Array(t):new Uint8Array(t);for(let c=0;c<t;c++)s[c]=o[n[c]],a[c]=r[n[c]];return{name:s,cat:a}}function jc(t,e){let n=t.length>65536?
 new Uint32Array(e):new Uint16Array(e),o=0;return t.forEach(({count:r},s)=>{n.fill(s,o,o+r),o+=r}),n}function Vc(t,e,n){let o=0;for(let r=0;r<e.length;r++)o+=e[r],
-t[o]+=n[r]}var sn="http://www.w3.org/2000/svg";function h(t,e={},...n){let o=document.createElement(t);for(let[r,s]of Object.entries(e))s==null||s===!1||(typeof s=="functi\
+t[o]+=n[r]}var an="http://www.w3.org/2000/svg";function h(t,e={},...n){let o=document.createElement(t);for(let[r,s]of Object.entries(e))s==null||s===!1||(typeof s=="functi\
 on"?o.addEventListener("click",s):o.setAttribute(r,s===!0?"":String(s)));return o.append(...n.filter(r=>r!=null)),o}function z(t,e={},...n){let o=document.createElementNS(
-sn,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var qc={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function ce(t){
+an,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var qc={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function ce(t){
 return t.replace(/[&<>"']/g,e=>qc[e])}function No(t,e){return new Promise(n=>{let o=()=>{s.disconnect(),removeEventListener("beforeprint",r)},r=()=>{o(),n()},s=new IntersectionObserver(
 a=>a.some(c=>c.isIntersecting)&&r(),{rootMargin:"200px"});s.observe(t),addEventListener("beforeprint",r),e.push(o)})}function N(t,e){let n=t.getContext("2d",e);
 if(n===null)throw new Error("this browser cannot draw on a canvas");return n}function R(t,e,n){return[...t.querySelectorAll(e)].filter(o=>o instanceof n)}function ft(t,e,n,o=0){
@@ -61,13 +61,13 @@ s-color-scheme: dark)").matches?"dark":"light"}function Ho(t){let e=le(),n=()=>{
 "data-jp-theme-light","data-vscode-theme-kind","data-theme"]};o.observe(document.body,r),o.observe(document.documentElement,r);let s=[matchMedia("(prefers-color\
 -scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",n);return()=>{o.disconnect();for(let a of s)a.removeEventListener("change",n)}}function V(t){for(;;){let{done:e,value:n}=t.next();if(e)return n}}function Fo(t){for(let e of t){let n=e();n&&V(n)}}async function Bo(t,e,n){for(let o of t){if(await e(),
 n())return;let r=o(),s=performance.now();for(;r&&!r.next().done;)if(!(performance.now()-s<6)){if(await e(),n())return;s=performance.now()}}}function*ut(t,e){for(let n=t;n<
-e;n+=65536)yield[n,Math.min(n+65536,e)]}var Jc=new Set(["kernel","gpu_memcpy","gpu_memset"]);function*zo(t,e){let n=Uint8Array.from(t.header.cats,i=>+Jc.has(i)),o=an(0),[r,s,a]=[0,0,0];for(let{kind:i,
-count:l}of t.header.lanes){let f=a+l,u=an(i==="device"?l:0);for(let[d,p]of ut(a,f)){if(t.start[d]>=e[1])break;i==="device"?r+=ti(t,n,e,u,d,p):s+=Qc(t,e,d,p),yield}
+e;n+=65536)yield[n,Math.min(n+65536,e)]}var Jc=new Set(["kernel","gpu_memcpy","gpu_memset"]);function*zo(t,e){let n=Uint8Array.from(t.header.cats,i=>+Jc.has(i)),o=cn(0),[r,s,a]=[0,0,0];for(let{kind:i,
+count:l}of t.header.lanes){let f=a+l,u=cn(i==="device"?l:0);for(let[d,p]of ut(a,f)){if(t.start[d]>=e[1])break;i==="device"?r+=ti(t,n,e,u,d,p):s+=Qc(t,e,d,p),yield}
 o=ei(o,u),a=f}let c=0;for(let i=0;i<o.num;i++)c+=o.to[i]-o.from[i];return{busy:c,idle:e[1]-e[0]-c,work:r,calls:s}}function Qc({start:t,dur:e},[n,o],r,s){let a=0;
 for(let c=r;c<s&&t[c]<o;c++)a+=+(t[c]+e[c]>n);return a}function ti({start:t,dur:e,cat:n},o,[r,s],a,c,i){let l=0;for(let f=c;f<i&&t[f]<s;f++){let u=t[f]+e[f];u<=
-r||!o[n[f]]||(l+=1,cn(a,Math.max(t[f],r),Math.min(u,s)))}return l}function an(t){return{num:0,from:new Float64Array(t),to:new Float64Array(t)}}function cn(t,e,n){
-let o=t.num-1;if(o>=0&&e<=t.to[o]){n>t.to[o]&&(t.to[o]=n);return}t.from[t.num]=e,t.to[t.num]=n,t.num+=1}function ei(t,e){if(!t.num||!e.num)return t.num?t:e;let n=an(
-t.num+e.num);for(let o=0,r=0;o<t.num||r<e.num;)r>=e.num||o<t.num&&t.from[o]<=e.from[r]?cn(n,t.from[o],t.to[o++]):cn(n,e.from[r],e.to[r++]);return n}function Do({
+r||!o[n[f]]||(l+=1,ln(a,Math.max(t[f],r),Math.min(u,s)))}return l}function cn(t){return{num:0,from:new Float64Array(t),to:new Float64Array(t)}}function ln(t,e,n){
+let o=t.num-1;if(o>=0&&e<=t.to[o]){n>t.to[o]&&(t.to[o]=n);return}t.from[t.num]=e,t.to[t.num]=n,t.num+=1}function ei(t,e){if(!t.num||!e.num)return t.num?t:e;let n=cn(
+t.num+e.num);for(let o=0,r=0;o<t.num||r<e.num;)r>=e.num||o<t.num&&t.from[o]<=e.from[r]?ln(n,t.from[o],t.to[o++]):ln(n,e.from[r],e.to[r++]);return n}function Do({
 start:t,dur:e},n,o){let[r,s]=t[n]<=t[o]?[n,o]:[o,n],a=t[r]+e[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}var ni=`
 .cltl { --timeline-bg: #fff; --timeline-text: #1b1f24; position: relative; color: var(--timeline-text); background: var(--timeline-bg);
   font: 12px/1.4 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; text-align: left; }
@@ -137,20 +137,20 @@ placeholder:"Search names  ( / )","aria-label":"Search event names",autocomplete
 "Zoom out (S)"),i=t("Fit the whole trace","Fit","Show the whole trace (0)"),l=t("Lanes","Lanes","Pin, move, fold and filter lanes");l.setAttribute("aria-expande\
 d","false");let f=t("All keys","?","List the keys (?)"),u=t("PNG picture of the lanes","PNG","Save the lanes as they show, as PNG"),d=h("ul",{class:"cltl-legend",
 "aria-label":"Colours"}),p=h("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},e(n,r,s,o),e(c,a,i,l,u,f),d);return{search:n,matches:o,previous:r,
-next:s,zoomIn:a,zoomOut:c,fit:i,lanesButton:l,picture:u,keysButton:f,legend:d,tools:p}}function ln({keys:t}){t.hidden=!t.hidden}function ci(){let t=ri.flatMap(([
+next:s,zoomIn:a,zoomOut:c,fit:i,lanesButton:l,picture:u,keysButton:f,legend:d,tools:p}}function fn({keys:t}){t.hidden=!t.hidden}function ci(){let t=ri.flatMap(([
 e,n])=>[h("span",{},h("kbd",{},e),` ${n}`)," "]);return h("div",{class:"cltl-hint","aria-hidden":"true"},...t)}function Xo(t,e){t.legend.replaceChildren(...e.map(
 ([n,o])=>{let r=h("i",{"aria-hidden":"true"});return r.style.background=o,h("li",{},r,n)}))}function jo(t,e,n,o){let[r,...s]=e;t.tip.replaceChildren(h("b",{},r),
 ...s.map(l=>h("div",{},l))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.tip,i=t.host.clientWidth;t.tip.style.left=`${Math.max(0,n+14+a>i?n-a-10:n+14)}px`,
-t.tip.style.top=`${o+18+c>t.host.clientHeight?o-c-8:o+18}px`}var $=18,Bt=24,T=26,A=Bt+T,fn=4,ii=20;function kt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
-cat[s]]||t.flags[s]&L.instant))continue;t.start[s]<n&&(n=t.start[s]);let a=t.start[s]+t.dur[s];a>o&&(o=a)}return n===1/0?e?kt(t):[0,1e3]:[n,Math.max(o,n+1)]}function un([
+t.tip.style.top=`${o+18+c>t.host.clientHeight?o-c-8:o+18}px`}var $=18,Bt=24,T=26,A=Bt+T,un=4,ii=20;function kt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
+cat[s]]||t.flags[s]&L.instant))continue;t.start[s]<n&&(n=t.start[s]);let a=t.start[s]+t.dur[s];a>o&&(o=a)}return n===1/0?e?kt(t):[0,1e3]:[n,Math.max(o,n+1)]}function dn([
 t,e],n){let o=(n[1]-n[0])*1.04,r=Math.min(Math.max(e-t,Math.min(ii,o)),o),s=(t+e)/2,a=n[0]-r*.9,c=n[1]-r*.1,i=r>=o?(n[0]+n[1]-o)/2:Math.min(Math.max(s-r/2,a),c);
 return[i,i+r]}function fe(t){let e=(t[1]-t[0])*.02;return[t[0]-e,t[1]+e]}function Vo(t,e,n,o=110){let r=(e-t)*o/Math.max(n,1),s=10**Math.floor(Math.log10(r)),a=Math.
 max(1,([1,2,5,10].find(i=>i*s>=r*.999)??10)*s),c=[];for(let i=Math.ceil(t/a);i*a<=e&&c.length<200;i++)c.push({t:i*a,text:fi(i*a,a)});return{ticks:c,step:a}}var li=[
 [1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]];function fi(t,e){let[n,o]=li.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(n/e)-1e-9));return t===
 0?"0":`${(t/n).toFixed(r)} ${o}`}function ue(t,e,n,o=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let i of n)
-a[i]=e.has(i)?1:t[i],r[i]=c,c+=a[i]*$+2*fn,s[i]=c;return{order:n,tops:r,ends:s,shown:a,pinned:o?s[n[o-1]]:0,total:c}}function dt(t,e){let{order:n,tops:o}=t;if(e<
-0||e>=t.total)return-1;let r=0,s=n.length-1;for(;r<s;){let a=r+s+1>>1;o[n[a]]<=e?r=a:s=a-1}return n[r]}function de(t,e,n){return t.tops[e]+fn+n*$}function qo(t,e){
-let n=dt(t,e);if(n<0)return null;let o=Math.floor((e-t.tops[n]-fn)/$);return o>=0&&o<t.shown[n]?{lane:n,row:o}:null}var ui=.6;function he({size:t,layout:e}){return e.pinned<=ui*(t.height-A)?e.pinned:0}function pe(t,e){return e-A<he(t)?e-A:e-A+t.scroll}function ot(t){let{size:e,
+a[i]=e.has(i)?1:t[i],r[i]=c,c+=a[i]*$+2*un,s[i]=c;return{order:n,tops:r,ends:s,shown:a,pinned:o?s[n[o-1]]:0,total:c}}function dt(t,e){let{order:n,tops:o}=t;if(e<
+0||e>=t.total)return-1;let r=0,s=n.length-1;for(;r<s;){let a=r+s+1>>1;o[n[a]]<=e?r=a:s=a-1}return n[r]}function de(t,e,n){return t.tops[e]+un+n*$}function qo(t,e){
+let n=dt(t,e);if(n<0)return null;let o=Math.floor((e-t.tops[n]-un)/$);return o>=0&&o<t.shown[n]?{lane:n,row:o}:null}var ui=.6;function he({size:t,layout:e}){return e.pinned<=ui*(t.height-A)?e.pinned:0}function pe(t,e){return e-A<he(t)?e-A:e-A+t.scroll}function ot(t){let{size:e,
 view:n,layout:o}=t,r=e.width-e.gutter,s=Math.max(1,Math.round(r*e.ratio)),a=(n[1]-n[0])/s,c=Math.round(n[0]/a)*a,i=s/e.ratio/(n[1]-n[0]),l=he(t),f=p=>e.gutter+(p-
 c)*i,u=(p,g)=>A+g-(o.tops[p]<l?0:t.scroll),d=(p,g)=>u(p,de(o,p,g));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:i,parts:di(t,l),x:f,y:d,down:u}}function di({
 layout:t,size:e,scroll:n},o){let{order:r,tops:s}=t,a=Math.min(n,Math.max(0,t.total-1))+o,c=n+e.height-A,i=Math.max(0,r.indexOf(dt(t,a))),l=dt(t,c),u={lanes:r.slice(
@@ -197,28 +197,28 @@ for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],ki);a++)or(t.index,
 0)for(let s=0;s<e;s++)n[r][s]/=o[r]}return{shares:n,most:o}}function vi(t,e){let n=document.createElement("canvas"),o=Math.max(1,Math.round(e*t.size.ratio));n.width=
 o,n.height=Math.round((T-6)*t.size.ratio);let r=N(n),{shares:s,most:a}=Mi(t,o),c=sr.filter(l=>a[l]>0),i=n.height/Math.max(c.length,1);return c.forEach((l,f)=>{r.
 fillStyle=t.tones.css[l==="device"?0:t.hostTone];for(let u=0;u<o;u++){let d=s[l][u]*(i-1);d>0&&r.fillRect(u,(f+1)*i-Math.max(1,d),1,Math.max(1,d))}}),n}function rr(t,e){
-let{gutter:n,width:o}=t.size;return n+(e-t.whole[0])/(t.whole[1]-t.whole[0])*(o-n)}function dn(t,e){let{gutter:n,width:o}=t.size;return t.whole[0]+(e-n)/(o-n)*(t.
+let{gutter:n,width:o}=t.size;return n+(e-t.whole[0])/(t.whole[1]-t.whole[0])*(o-n)}function hn(t,e){let{gutter:n,width:o}=t.size;return t.whole[0]+(e-n)/(o-n)*(t.
 whole[1]-t.whole[0])}function ar(t,e,{width:n,t0:o,t1:r}){let{gutter:s,ratio:a}=e.size,c=`${n} ${a} ${e.mode}`;e.overview?.key!==c&&(e.overview={key:c,picture:vi(
 e,n)}),t.fillStyle=e.colors.gutter,t.fillRect(s,0,n,T),t.drawImage(e.overview.picture,s,3,n,T-6);let i=Math.max(s,rr(e,o)),l=Math.min(s+n,rr(e,r));t.fillStyle=e.
 colors.bg,t.globalAlpha=.65,t.fillRect(s,0,i-s,T),t.fillRect(l,0,s+n-l,T),t.globalAlpha=1,t.strokeStyle=e.colors.muted,t.lineWidth=1;let f=Math.max(3,l-i);t.strokeRect(
-Math.min(i,s+n-f)+.5,.5,f-1,T-1)}var hn=80;function ir(t){let e=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&e[t.launch[r]+1]++;for(let r=0;r<t.n;r++)e[r+1]+=e[r];let n=new Uint32Array(
-e[t.n]),o=e.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(n[o[t.launch[r]]++]=r);return{first:e,work:n}}function pn(t,e,n=hn){if(t.data.launch[e]>=0)return[
+Math.min(i,s+n-f)+.5,.5,f-1,T-1)}var pn=80;function ir(t){let e=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&e[t.launch[r]+1]++;for(let r=0;r<t.n;r++)e[r+1]+=e[r];let n=new Uint32Array(
+e[t.n]),o=e.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(n[o[t.launch[r]]++]=r);return{first:e,work:n}}function mn(t,e,n=pn){if(t.data.launch[e]>=0)return[
 e];let{first:o,work:r}=t.launches;return[...r.subarray(o[e],Math.min(o[e+1],o[e]+n))]}function lr(t,e,n){let o=new Set;for(let r of[e.hover,e.focused,e.selected])
-if(r!==null)for(let s of pn(e,r))o.add(s);t.globalAlpha=.45;for(let r of Ai(e,n)){let s=e.data.start[e.data.launch[r]];!o.has(r)&&s>=n.t0&&s<=n.t1&&cr(t,e,n,r,1)}
+if(r!==null)for(let s of mn(e,r))o.add(s);t.globalAlpha=.45;for(let r of Ai(e,n)){let s=e.data.start[e.data.launch[r]];!o.has(r)&&s>=n.t0&&s<=n.t1&&cr(t,e,n,r,1)}
 t.globalAlpha=1;for(let r of o)cr(t,e,n,r,1.8)}function Ai(t,e){let{index:n,data:o}=t,r=[],s=0;for(let a of e.parts.flatMap(({lanes:c})=>c))if(o.header.lanes[a].
-kind==="device")for(let c=0;c<t.layout.shown[a];c++){let i=n.laneRow[a]+c;for(let l=Z(n,i,e.t0);l<n.first[i+1]&&n.s[l]<e.t1;l++){if(s++>4*hn)return[];if(o.launch[n.
-at[l]]>=0&&r.push(n.at[l])>hn)return[]}}return r}function cr(t,e,n,o,r){let s=Mt(e,n,e.data.launch[o])??Si(e,n,e.data.launch[o]),a=Mt(e,n,o);if(s===null||a===null)
+kind==="device")for(let c=0;c<t.layout.shown[a];c++){let i=n.laneRow[a]+c;for(let l=Z(n,i,e.t0);l<n.first[i+1]&&n.s[l]<e.t1;l++){if(s++>4*pn)return[];if(o.launch[n.
+at[l]]>=0&&r.push(n.at[l])>pn)return[]}}return r}function cr(t,e,n,o,r){let s=Mt(e,n,e.data.launch[o])??Si(e,n,e.data.launch[o]),a=Mt(e,n,o);if(s===null||a===null)
 return;let c=a.y>s.y,i=s.x+Math.min(s.width/2,12),l=s.y+(c?$-1:0),f=a.y+(c?0:$-1),u=Math.min(60,Math.abs(f-l)/2+8)*(c?1:-1);t.strokeStyle=e.colors.arrow,t.fillStyle=
 e.colors.arrow,t.lineWidth=r,t.beginPath(),t.moveTo(i,l),t.bezierCurveTo(i,l+u,a.x,f-u,a.x,f),t.stroke();let d=c?-6:6;t.beginPath(),t.moveTo(a.x,f),t.lineTo(a.x-
 3.5,f+d),t.lineTo(a.x+3.5,f+d),t.fill()}function Si(t,e,n){let o=n;for(;o>=0&&t.rows.row[o]>=t.layout.shown[t.data.lane[o]];)o=t.data.parent[o];let r=o<0?null:Mt(
 t,e,o);return r&&{x:e.x(t.data.start[n]),y:r.y,width:1}}function fr(t,e){let n=document.createElement("canvas");return{canvas:t,context:N(t,{alpha:!1}),stripCanvas:n,stripContext:N(n),strip:null,labels:new Array(e.header.
 names.length)}}function ur(t,e,n){let{stripCanvas:o,stripContext:r}=t;if(t.strip===null||o.width<e||o.height<n){o.width=e,o.height=Math.max(n,o.height);let s=r.
-createImageData(e,o.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var mn="#e5484d";function dr(t){let e=[0];for(let n of t.header.lanes)e.push(e[e.length-1]+n.count);return(t.header.races??[]).map(n=>({...n,event:Ti(t,n,e)}))}
+createImageData(e,o.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var gn="#e5484d";function dr(t){let e=[0];for(let n of t.header.lanes)e.push(e[e.length-1]+n.count);return(t.header.races??[]).map(n=>({...n,event:Ti(t,n,e)}))}
 function Ti(t,{lane:e,at:n,dur:o},r){if(e<0)return-1;for(let s=r[e];s<r[e+1];s++)if(t.start[s]===n&&t.dur[s]===o)return s;return-1}function hr(t,e,{x:n,t0:o,t1:r}){
-t.fillStyle=mn;for(let{at:s}of e.races){if(s<o||s>r)continue;let a=Math.round(n(s));t.fillRect(a,A-14,1.5,14),t.beginPath(),t.moveTo(a,A-14),t.lineTo(a+9,A-10.5),
-t.lineTo(a,A-7),t.fill()}}var gn="#d55e00",pr=8;function mr(t){let e=t.header.syncs??[];if(!e.length)return[];let n=[0];for(let r of t.header.lanes)n.push(n[n.length-1]+r.count);let o=new Map(
+t.fillStyle=gn;for(let{at:s}of e.races){if(s<o||s>r)continue;let a=Math.round(n(s));t.fillRect(a,A-14,1.5,14),t.beginPath(),t.moveTo(a,A-14),t.lineTo(a+9,A-10.5),
+t.lineTo(a,A-7),t.fill()}}var ke="#d55e00",pr=8;function mr(t){let e=t.header.syncs??[];if(!e.length)return[];let n=[0];for(let r of t.header.lanes)n.push(n[n.length-1]+r.count);let o=new Map(
 e.map(r=>[`${r.lane} ${r.at} ${r.dur}`,-1]));for(let r of new Set(e.map(s=>s.lane)))for(let s=n[r];s<n[r+1];s++){let a=`${r} ${t.start[s]} ${t.dur[s]}`;o.has(a)&&
-o.set(a,s)}return e.map(r=>({...r,event:o.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function gr(t,e,{x:n,t0:o,t1:r}){t.fillStyle=gn;for(let{at:s,dur:a}of e.syncs){
+o.set(a,s)}return e.map(r=>({...r,event:o.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function gr(t,e,{x:n,t0:o,t1:r}){t.fillStyle=ke;for(let{at:s,dur:a}of e.syncs){
 if(s+a<o||s>r)continue;let c=Math.round(n(s));t.fillRect(c,A-pr/2,Math.max(1.5,n(s+a)-c),pr/2)}}var Ei=4e3;function wr(t,e,n){let o=Qo(e),r=tr(e),s=fe(kt(e,!0)),a=be(e,o,r),c=Ko(t),i=new Set(e.header.lanes.flatMap((f,u)=>f.is_idle?[u]:[])),l=e.header.lanes.
 map((f,u)=>u);return{data:e,options:n,dom:c,painter:fr(c.canvas,e),rows:o,tone:r,hostTone:Oi(e,a),whole:s,extent:kt(e),view:[...s],before:[],after:[],movedAt:-1/0,
 index:a,launches:ir(e),collapsed:i,order:l,pinned:new Set,filters:new Map,lanesPanel:null,layout:ue(o.heights,i,l),steps:$i(e),races:dr(e),syncs:mr(e),marks:[],
@@ -229,16 +229,16 @@ n.pixels.length).fill(r)}}function E(t,e,n,o,r){e.addEventListener(n,o,r),t.clea
 tone:o}){let r=t.lanes.findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:o[e[n[r]]]}function $i(t){let e=new Set(t.header.step_names),n=[];if(!e.size)
 return n;for(let o=0;o<t.n;o++)e.has(t.name[o])&&t.header.lanes[t.lane[o]].kind==="host"&&n.push({t0:t.start[o],t1:t.start[o]+t.dur[o]});return n.length>Ei?[]:n.
 sort((o,r)=>o.t0-r.t0)}var Ci=4,_i={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function Li(t,e){let n=t.getBoundingClientRect();return[e.clientX-n.left,e.clientY-n.top]}
-function ke(t,e,n){return e<t.size.gutter?n<A?"corner":"gutter":n<T?"overview":n<A?"ruler":"plot"}function yr(t,e){let{canvas:n}=t.dom,o=r=>Li(n,r);E(t,n,"point\
-erdown",r=>{if(r.button!==0)return;let[s,a]=o(r),c=ke(t,s,a);t.isArmed=!0,n.focus({preventScroll:!0}),n.setPointerCapture(r.pointerId);let i=c==="ruler"||c==="p\
-lot"&&r.shiftKey?"range":c;t.drag={kind:i,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:e.timeAt(s)},i==="overview"&&e.centre(dn(t,s))}),E(t,n,"pointer\
-move",r=>{let[s,a]=o(r);if(t.drag===null){let c=ke(t,s,a);n.style.cursor=_i[c]??"default",c==="plot"?e.hover(s,a):e.leave()}else Ri(t,e,s,a)}),E(t,n,"pointerup",
+function Me(t,e,n){return e<t.size.gutter?n<A?"corner":"gutter":n<T?"overview":n<A?"ruler":"plot"}function yr(t,e){let{canvas:n}=t.dom,o=r=>Li(n,r);E(t,n,"point\
+erdown",r=>{if(r.button!==0)return;let[s,a]=o(r),c=Me(t,s,a);t.isArmed=!0,n.focus({preventScroll:!0}),n.setPointerCapture(r.pointerId);let i=c==="ruler"||c==="p\
+lot"&&r.shiftKey?"range":c;t.drag={kind:i,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:e.timeAt(s)},i==="overview"&&e.centre(hn(t,s))}),E(t,n,"pointer\
+move",r=>{let[s,a]=o(r);if(t.drag===null){let c=Me(t,s,a);n.style.cursor=_i[c]??"default",c==="plot"?e.hover(s,a):e.leave()}else Ri(t,e,s,a)}),E(t,n,"pointerup",
 r=>{let[s,a]=o(r),{drag:c}=t;t.drag=null,n.style.cursor="default",c!==null&&(c.kind==="range"&&c.moved?e.finishRange():c.kind==="gutter"?c.moved?e.dropLane(c.y,
 a):e.toggleLane(a):!c.moved&&c.kind==="range"&&!e.measureTo(s,a)?e.clearRange():!c.moved&&c.kind==="plot"&&e.click(s,a))}),E(t,n,"pointercancel",()=>{t.drag=null}),
-E(t,n,"pointerleave",()=>{t.isArmed=t.drag!==null,e.leave()}),E(t,n,"dblclick",r=>{let[s,a]=o(r);ke(t,s,a)==="plot"?e.zoomToEventAt(s,a):ke(t,s,a)!=="gutter"&&e.
+E(t,n,"pointerleave",()=>{t.isArmed=t.drag!==null,e.leave()}),E(t,n,"dblclick",r=>{let[s,a]=o(r);Me(t,s,a)==="plot"?e.zoomToEventAt(s,a):Me(t,s,a)!=="gutter"&&e.
 fit()}),E(t,n,"wheel",r=>Ii(t,e,r,o(r)),{passive:!1})}function Ri(t,e,n,o){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(n-r.x,o-r.y)<Ci))if(r.moved=!0,r.kind===
 "plot"){t.dom.canvas.style.cursor="grabbing";let s=(r.view[1]-r.view[0])/(t.size.width-t.size.gutter),a=(n-r.x)*s;e.show([r.view[0]-a,r.view[1]-a]),t.dom.frame.
-scrollTop=r.scroll-(o-r.y)}else r.kind==="range"?e.dragRange(r.from,e.timeAt(Math.min(Math.max(n,t.size.gutter),t.size.width))):r.kind==="overview"&&e.centre(dn(
+scrollTop=r.scroll-(o-r.y)}else r.kind==="range"?e.dragRange(r.from,e.timeAt(Math.min(Math.max(n,t.size.gutter),t.size.width))):r.kind==="overview"&&e.centre(hn(
 t,n))}function Ii(t,e,n,[o]){let r=n.deltaMode===1?16:n.deltaMode===2?400:1,[s,a]=[n.deltaX*r,n.deltaY*r],c=n.ctrlKey||n.metaKey;if(!c&&!t.isArmed)return;n.preventDefault();
 let i=n.shiftKey&&s===0?a:s;!c&&(n.shiftKey||Math.abs(s)>Math.abs(a))?e.pan(i):e.zoom(Math.exp(Math.min(Math.max(a,-200),200)*(c&&Math.abs(a)<30?.01:.0022)),o)}
 var bn={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},br={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function xr(t,e){let{canvas:n,search:o}=t.dom;
@@ -267,7 +267,7 @@ e.colors.bg,t.fillText(p,m+4,T+(A-T-9)/2+.5),t.fillStyle=e.colors.accent}}functi
 slice(0,400)||"(no name)"],l=kn(t,n),f=t.name[n+s[t.lane[n]].enclosing-1];l&&i.push(`${l}, the innermost: ${o[f].slice(0,200)}`),i.push(t.flags[n]&L.instant?"in\
 stant":`${M(t.dur[n])}${c}`),i.push(`${r[t.cat[n]]||"no category"} \xB7 at ${Gi(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);i.push(
 `launched by ${p}, ${M(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&i.push(`race: ${d.title}`),i}function kn(t,e){let{enclosing:n}=t.
-header.lanes[t.lane[e]],o=e===0||t.lane[e-1]!==t.lane[e];return n>1&&o?`${n} enclosing frames`:void 0}function Me(t,e){let{names:n,cats:o,lanes:r}=t.header,s=[n[t.
+header.lanes[t.lane[e]],o=e===0||t.lane[e-1]!==t.lane[e];return n>1&&o?`${n} enclosing frames`:void 0}function ve(t,e){let{names:n,cats:o,lanes:r}=t.header,s=[n[t.
 name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&L.instant?"an instant":`lasts ${M(t.dur[e])}`),s.push(`starts at ${M(t.start[e])}`,
 `on ${r[t.lane[e]].label}`),t.launch[e]>=0&&s.push(`launched by ${n[t.name[t.launch[e]]].slice(0,100)}`),s.join(", ")}function Tr(t){return t.slice(0,300).replace(
 /^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function Er(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
@@ -287,22 +287,22 @@ Qi(t,e,e.data.name[a],p);g&&(t.fillStyle=u?e.colors.muted:e.tones.ink[c],t.fillT
 painter,s=r[n]??el(t,e.data.header,n);if(r[n]=s,s.width<=o)return s.text;if(s.shortWidth<=o)return s.short;let a=Math.floor(s.short.length*o/s.shortWidth);for(;a>=
 2&&tl(t,s,a)>o;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function tl(t,e,n){return e.cuts[n]??=t.measureText(`${e.short.slice(0,n)}\u2026`).width,e.cuts[n]}
 function el(t,e,n){let o=e.short[n],r=o??Tr(e.names[n]),s=o??Er(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}
-function nl(t,e,n){for(let{event:o}of e.syncs)o>=0&&Ut(t,e,n,o,gn,1.5);for(let{event:o}of e.races)o>=0&&Ut(t,e,n,o,mn,2.5);e.hover!==null&&e.hover!==e.selected&&
+function nl(t,e,n){for(let{event:o}of e.syncs)o>=0&&Ut(t,e,n,o,ke,1.5);for(let{event:o}of e.races)o>=0&&Ut(t,e,n,o,gn,2.5);e.hover!==null&&e.hover!==e.selected&&
 Ut(t,e,n,e.hover,e.colors.text,1),e.selected!==null&&Ut(t,e,n,e.selected,e.colors.accent,2.5),e.focused!==null&&e.focused!==e.selected&&e.hasFocus&&Ut(t,e,n,e.focused,
 e.colors.text,2,[4,2])}function Ut(t,e,n,o,r,s,a=[]){let c=Mt(e,n,o);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let i=Math.max(c.x,e.size.
 gutter-4);t.strokeRect(i,c.y,Math.max(2,Math.min(c.x+c.width,e.size.width+4)-i),$-1),t.setLineDash([])}function ol(t,e,{x:n,width:o}){if(e.range===null)return;let{
 gutter:r,height:s}=e.size,a=l=>Math.min(Math.max(l,r),r+o),[c,i]=e.range.map(l=>a(n(l)));i<=r||c>=r+o||(t.fillStyle=e.colors.accent,t.globalAlpha=e.colors.rangeAlpha,
-t.fillRect(c,T,i-c,s-T),t.globalAlpha=1,c>r&&t.fillRect(c-.5,T,1,s),i<r+o&&t.fillRect(i-.5,T,1,s))}function $r(t){let e=new Uint8Array(U.groups.length);for(let n of t.
-index.tone)e[n/q|0]=1;return U.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*q]]]:[])}var Cr=2e3,rl=100,sl=500;function St(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(A+$,e.clientHeight),a=window.
+t.fillRect(c,T,i-c,s-T),t.globalAlpha=1,c>r&&t.fillRect(c-.5,T,1,s),i<r+o&&t.fillRect(i-.5,T,1,s))}function $r(t){let e=new Uint8Array(U.groups.length);for(let o of t.
+index.tone)e[o/q|0]=1;let n=[];return U.groups.forEach((o,r)=>{e[r]&&n.push([o.label,t.tones.css[r*q]])}),t.syncs.length&&n.push(["Host waits for GPU",ke]),n}var Cr=2e3,rl=100,sl=500;function St(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(A+$,e.clientHeight),a=window.
 devicePixelRatio||1;n.style.height=`${Math.max(s,Math.ceil(t.layout.total+A))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,
 ratio:a,gutter:Math.round(Math.min(188,Math.max(132,r*.2),r*.35))},o.width=Math.round(r*a),o.height=Math.round(s*a),o.style.width=`${r}px`,o.style.height=`${s}p\
-x`,ve(t)):O(t)}function Lr(t,e){if(t.isReleased!==e)return;if(t.isReleased=!e,e){t.size={...t.size,width:0},St(t);return}let{canvas:n}=t.dom;for(let o of[n,t.painter.
-stripCanvas])o.width=o.height=0;t.painter.strip=null,t.overview=null}function ve(t){if(t.isReleased)return;let e=performance.now();t.scroll=t.dom.frame.scrollTop,
+x`,Ae(t)):O(t)}function Lr(t,e){if(t.isReleased!==e)return;if(t.isReleased=!e,e){t.size={...t.size,width:0},St(t);return}let{canvas:n}=t.dom;for(let o of[n,t.painter.
+stripCanvas])o.width=o.height=0;t.painter.strip=null,t.overview=null}function Ae(t){if(t.isReleased)return;let e=performance.now();t.scroll=t.dom.frame.scrollTop,
 Or(t),t.script.push(performance.now()-e),t.script.length>Cr&&t.script.splice(0,Cr/2)}function O(t){t.pending||t.isGone||(t.pending=requestAnimationFrame(e=>{t.pending=
-0,!t.isGone&&(t.beforeFrame?.(e),ve(t))}))}function Ae(t,e){Rr(t),Mn(t,e)}function Rr(t){performance.now()-t.movedAt<=sl||(t.before.push(t.view),t.before.length>
+0,!t.isGone&&(t.beforeFrame?.(e),Ae(t))}))}function Se(t,e){Rr(t),Mn(t,e)}function Rr(t){performance.now()-t.movedAt<=sl||(t.before.push(t.view),t.before.length>
 rl&&t.before.shift(),t.after=[])}function Ir(t,e){let[n,o]=e?[t.after,t.before]:[t.before,t.after],{view:r}=t,s=n.pop();for(;s?.[0]===r[0]&&s[1]===r[1];)s=n.pop();
-s!==void 0&&(o.push(r),Nr(t,s))}function Mn(t,e){t.movedAt=performance.now();let n=un(e,t.extent);n[0]===t.view[0]&&n[1]===t.view[1]||(t.view=n,t.options.onTime?.(
-[...n]),O(t))}function J(t,e){Rr(t),Nr(t,e)}function Nr(t,e){let n=un(e,t.extent);if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){Mn(t,
+s!==void 0&&(o.push(r),Nr(t,s))}function Mn(t,e){t.movedAt=performance.now();let n=dn(e,t.extent);n[0]===t.view[0]&&n[1]===t.view[1]||(t.view=n,t.options.onTime?.(
+[...n]),O(t))}function J(t,e){Rr(t),Nr(t,e)}function Nr(t,e){let n=dn(e,t.extent);if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){Mn(t,
 n);return}let o=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-r)/180),c=1-(1-a)**3;Mn(t,a<1?[o[0]+(n[0]-o[0])*c,o[1]+(n[1]-o[1])*c]:n),a>=1?t.beforeFrame=
 null:O(t)},O(t)}function Tt(t){let{data:e,names:n,search:o,filters:r}=t;if(n===null&&o===null&&!r.size)t.chosen=null;else{let s=new Uint8Array(e.header.names.length);
 for(let i=0;i<s.length;i++)s[i]=+((n===null||n.has(i))&&(o===null||o.isHit[i]));let a=new Uint8Array(e.n),c=e.header.lanes.map((i,l)=>r.get(l)?.isHit??null);for(let i=0;i<
@@ -311,66 +311,66 @@ t.layout=ue(e.heights,n,o,r.size),St(t)}function ht(t){t.options.onSelect?.({ran
 let{data:o,view:r,dom:s,layout:a}=t;s.tip.hidden=!0,t.hover=null;let c=we(o,t.rows,e),[i,l]=[o.start[c],o.start[c]+o.dur[c]],f=o.lane[c];t.rows.row[c]>=a.shown[f]&&
 t.collapsed.delete(f)&&vn(t);let u=de(t.layout,f,t.rows.row[c]),d=t.size.height-A,p=he(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+$>t.scroll+d&&(s.
 frame.scrollTop=u+$+8-d);let m=r[1]-r[0],w=m/(t.size.width-t.size.gutter);n?J(t,_r(i,l,4)):l-i<3*w?J(t,_r(i,l,30)):(l<r[0]+m*.02||i>r[1]-m*.02)&&J(t,[(i+l-m)/2,
-(i+l+m)/2]),O(t)}function _r(t,e,n){let o=e>t?(e-t)*n/2:500;return[(t+e)/2-o,(t+e)/2+o]}function Se(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.
-textContent=Me(t.data,e),pt(t,e))}function al(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=Z(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
-p:o}}function Te(t,e,n){let o=we(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:c,p:i}=al(t,o),l=n==="left"?i-1:i+1;return l>=t.index.first[c]&&l<t.index.first[c+
+(i+l+m)/2]),O(t)}function _r(t,e,n){let o=e>t?(e-t)*n/2:500;return[(t+e)/2-o,(t+e)/2+o]}function Te(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.
+textContent=ve(t.data,e),pt(t,e))}function al(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=Z(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
+p:o}}function Ee(t,e,n){let o=we(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:c,p:i}=al(t,o),l=n==="left"?i-1:i+1;return l>=t.index.first[c]&&l<t.index.first[c+
 1]?t.index.at[l]:o}let r=t.data.lane[o],s=t.rows.row[o]+(n==="up"?-1:1),a=t.data.start[o]+t.data.dur[o]/2;if(s>=0&&s<t.layout.shown[r]){let c=n==="up"?t.data.start[o]:
 a,i=An(t,r,s,c,n==="up"?0:t.data.dur[o]/2);if(i>=0)return i}return cl(t,r,n==="up"?-1:1,a)??o}function cl(t,e,n,o){let{order:r}=t.layout;for(let s=r.indexOf(e)+
 n;s>=0&&s<r.length;s+=n){let a=An(t,r[s],0,o,1/0);if(a>=0)return a}return null}function An(t,e,n,o,r){let{index:s}=t,a=s.laneRow[e]+n,c=xe(s,a,o,0);if(c>=0)return c;
 let i=Z(s,a,o),l=-1,f=r;for(let u of[i-1,i]){if(u<s.first[a]||u>=s.first[a+1])continue;let d=Math.max(s.s[u]-o,o-s.e[u],0);d<=f&&(l=s.at[u],f=d)}return l}function Wt(t,e){
-return t.data.launch[e]>=0?t.data.launch[e]:pn(t,e,1)[0]??e}function Pr(t,e){let n=(t.view[0]+t.view[1])/2;for(let o of e){let r=An(t,o,0,n,1/0);if(r>=0)return r}
+return t.data.launch[e]>=0?t.data.launch[e]:mn(t,e,1)[0]??e}function Pr(t,e){let n=(t.view[0]+t.view[1])/2;for(let o of e){let r=An(t,o,0,n,1/0);if(r>=0)return r}
 return-1}function Hr(t,e){if(!e.trim())return null;let n=Sn(t,e),o=0;for(let r=0;r<t.data.n;r++)o+=n[t.data.name[r]];return{isHit:n,count:o,at:-1}}function Sn(t,e){
 let n=e.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(o=>o.toLowerCase()),Uint8Array.from(t.lowerNames,o=>+o.includes(n))}function Fr({data:t,
 view:e},n,o){let r=n.at,s=(f,u)=>t.start[f]<t.start[u]||t.start[f]===t.start[u]&&f<u,a=-1,c=-1;for(let f=0;f<t.n;f++){if(!n.isHit[t.name[f]])continue;let u=o>0?
 s:(p,g)=>s(g,p);(c<0||u(f,c))&&(c=f),(r>=0?u(r,f):o>0?t.start[f]>=e[0]:t.start[f]<=e[1])&&(a<0||u(f,a))&&(a=f)}let i=a>=0?a:c,l=0;if(i>=0)for(let f=0;f<t.n;f++)
-l+=n.isHit[t.name[f]]&&!s(i,f)?1:0;return{found:i,ordinal:l}}function Gt(t,e){e<0||t.rows.heights[e]<2||(t.collapsed.delete(e)||t.collapsed.add(e),Tn(t,e,t.collapsed.has(e)?"folded":"unfolded"))}function Ee(t,e){let{order:n,
+l+=n.isHit[t.name[f]]&&!s(i,f)?1:0;return{found:i,ordinal:l}}function Gt(t,e){e<0||t.rows.heights[e]<2||(t.collapsed.delete(e)||t.collapsed.add(e),Tn(t,e,t.collapsed.has(e)?"folded":"unfolded"))}function Oe(t,e){let{order:n,
 pinned:o}=t;e<0||(n.splice(n.indexOf(e),1),o.delete(e)?n.splice(o.size,0,e):(n.splice(o.size,0,e),o.add(e)),Tn(t,e,o.has(e)?"pinned":"no longer pinned"))}function Kt(t,e,n){
 let{order:o,pinned:r}=t;if(e<0)return;let[s,a]=r.has(e)?[0,r.size-1]:[r.size,o.length-1];o.splice(o.indexOf(e),1),o.splice(Math.min(Math.max(n,s),a),0,e),Tn(t,e,
 `is lane ${o.indexOf(e)+1} of ${o.length}`)}function Br(t,e,n){n.trim()?t.filters.set(e,{text:n.trim(),isHit:Sn(t,n)}):t.filters.delete(e),Tt(t)}function Tn(t,e,n){
-t.dom.spoken.textContent=`${t.data.header.lanes[e].label} ${n}`,vn(t),t.lanesPanel?.update()}function Xt(t,e){t.beforeFrame=null,Ae(t,e)}function Oe(t,e){let{size:n,view:o}=t,r=e/(n.width-n.gutter)*(o[1]-o[0]);Xt(t,[o[0]+r,o[1]+r])}function En(t,e,n){let{
+t.dom.spoken.textContent=`${t.data.header.lanes[e].label} ${n}`,vn(t),t.lanesPanel?.update()}function Xt(t,e){t.beforeFrame=null,Se(t,e)}function $e(t,e){let{size:n,view:o}=t,r=e/(n.width-n.gutter)*(o[1]-o[0]);Xt(t,[o[0]+r,o[1]+r])}function En(t,e,n){let{
 size:o,view:r}=t,s=n===null?.5:Math.min(Math.max((n-o.gutter)/(o.width-o.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Xt(t,[a+(r[0]-a)*e,a+(r[1]-a)*e])}function zr(t,e){let n=(t.
-view[1]-t.view[0])/2;Xt(t,[e-n,e+n])}function Dr(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;J(t,[a,a+r])}var il=3;function Wr(t){return{...ll(t),...fl(t),...ul(t)}}function ll(t){return{show:e=>Xt(t,e),pan:e=>Oe(t,e),zoom:(e,n)=>En(t,e,n),centre:e=>zr(t,e),back:e=>Ir(
+view[1]-t.view[0])/2;Xt(t,[e-n,e+n])}function Dr(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;J(t,[a,a+r])}var il=3;function Wr(t){return{...ll(t),...fl(t),...ul(t)}}function ll(t){return{show:e=>Xt(t,e),pan:e=>$e(t,e),zoom:(e,n)=>En(t,e,n),centre:e=>zr(t,e),back:e=>Ir(
 t,e),fit:()=>J(t,t.whole),toEnd:e=>Dr(t,e)}}function fl(t){return{timeAt:e=>Gr(t,e),hover:(e,n)=>dl(t,e,n),leave(){t.pointerX=null,Kr(t,null)},click:(e,n)=>hl(t,
-e,n),zoomToEventAt(e,n){let o=$e(t,e,n);o!==null&&pt(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],O(t)},finishRange:()=>ht(t),measureTo(e,n){let[
-o,r]=[t.selected,$e(t,e,n)];return o===null||r===null||o===r?!1:(t.range=Do(t.data,o,r),t.selected=null,ht(t),O(t),!0)},clearRange(){t.range!==null&&(t.range=null,
+e,n),zoomToEventAt(e,n){let o=Ce(t,e,n);o!==null&&pt(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],O(t)},finishRange:()=>ht(t),measureTo(e,n){let[
+o,r]=[t.selected,Ce(t,e,n)];return o===null||r===null||o===r?!1:(t.range=Do(t.data,o,r),t.selected=null,ht(t),O(t),!0)},clearRange(){t.range!==null&&(t.range=null,
 ht(t),O(t))},toggleLane:e=>Gt(t,dt(t.layout,pe(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>dt(t.layout,pe(t,s)));Kt(t,o,r<0?n<A?0:t.order.length-1:t.order.indexOf(
-r))}}}function ul(t){return{zoomToFocused(){let e=t.focused??t.selected;e!==null?pt(t,e,!0):t.range!==null?J(t,pl(t.range)):J(t,t.whole)},showKeys:()=>ln(t.dom),
-toggleFocusLane:()=>Gt(t,Ur(t)),pinFocusLane:()=>Ee(t,Ur(t)),arrow(e){t.focused!==null?On(t,Te(t,t.focused,e)):e==="left"||e==="right"?Oe(t,(e==="left"?-1:1)*80):
-t.dom.frame.scrollBy(0,(e==="up"?-2:2)*$)},enter(){let{focused:e}=t;e===null?Se(t,Pr(t,Xr(t))):e===t.selected?On(t,Wt(t,e)):$n(t,e)},follow(){t.focused!==null&&
-On(t,Wt(t,t.focused))},escape:()=>ml(t),search:e=>Ce(t,e),nextMatch:e=>gl(t,e),hold:e=>wl(t,e),focusChanged(e){t.hasFocus=e,O(t)}}}function Gr(t,e){let n=ot(t);
-return n.t0+(e-t.size.gutter)/n.scale}function $e(t,e,n){let{index:o,layout:r,size:s}=t,a=qo(r,pe(t,n));if(a===null||e<s.gutter||n<A)return null;let c=il/ot(t).
-scale,i=xe(o,o.laneRow[a.lane]+a.row,Gr(t,e),c);return i<0?null:i}function dl(t,e,n){let{dom:o}=t;t.pointerX=e;let r=$e(t,e,n);r!==null&&jo(o,Sr(t,r),e+o.frame.
+r))}}}function ul(t){return{zoomToFocused(){let e=t.focused??t.selected;e!==null?pt(t,e,!0):t.range!==null?J(t,pl(t.range)):J(t,t.whole)},showKeys:()=>fn(t.dom),
+toggleFocusLane:()=>Gt(t,Ur(t)),pinFocusLane:()=>Oe(t,Ur(t)),arrow(e){t.focused!==null?On(t,Ee(t,t.focused,e)):e==="left"||e==="right"?$e(t,(e==="left"?-1:1)*80):
+t.dom.frame.scrollBy(0,(e==="up"?-2:2)*$)},enter(){let{focused:e}=t;e===null?Te(t,Pr(t,Xr(t))):e===t.selected?On(t,Wt(t,e)):$n(t,e)},follow(){t.focused!==null&&
+On(t,Wt(t,t.focused))},escape:()=>ml(t),search:e=>_e(t,e),nextMatch:e=>gl(t,e),hold:e=>wl(t,e),focusChanged(e){t.hasFocus=e,O(t)}}}function Gr(t,e){let n=ot(t);
+return n.t0+(e-t.size.gutter)/n.scale}function Ce(t,e,n){let{index:o,layout:r,size:s}=t,a=qo(r,pe(t,n));if(a===null||e<s.gutter||n<A)return null;let c=il/ot(t).
+scale,i=xe(o,o.laneRow[a.lane]+a.row,Gr(t,e),c);return i<0?null:i}function dl(t,e,n){let{dom:o}=t;t.pointerX=e;let r=Ce(t,e,n);r!==null&&jo(o,Sr(t,r),e+o.frame.
 offsetLeft,n+o.frame.offsetTop),Kr(t,r)}function Kr(t,e){e===null&&(t.dom.tip.hidden=!0),e!==t.hover&&(t.hover=e,t.options.onHover?.(e),O(t))}function hl(t,e,n){
-let o=$e(t,e,n);t.focused=o,o===null&&(t.range=null),$n(t,o)}function $n(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`selected ${Me(t.data,e)}`),ht(t),
-O(t)}function On(t,e){let n=t.selected!==null&&t.focused===t.selected;Se(t,e),n&&t.focused!==null&&$n(t,t.focused)}function pl([t,e]){let n=Math.max((e-t)*.1,50);
+let o=Ce(t,e,n);t.focused=o,o===null&&(t.range=null),$n(t,o)}function $n(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`selected ${ve(t.data,e)}`),ht(t),
+O(t)}function On(t,e){let n=t.selected!==null&&t.focused===t.selected;Te(t,e),n&&t.focused!==null&&$n(t,t.focused)}function pl([t,e]){let n=Math.max((e-t)*.1,50);
 return[t-n,e+n]}function Xr(t){let e=ot(t).parts.reverse().flatMap(({lanes:n})=>n);return[...e,...t.order.slice(t.order.indexOf(e[e.length-1])+1)]}function Ur(t){
-return t.focusLane>=0?t.focusLane:Xr(t)[0]??-1}function ml(t){if(!t.dom.keys.hidden)ln(t.dom);else if(t.search!==null)t.dom.search.value="",Ce(t,"");else if(t.focused!==
+return t.focusLane>=0?t.focusLane:Xr(t)[0]??-1}function ml(t){if(!t.dom.keys.hidden)fn(t.dom);else if(t.search!==null)t.dom.search.value="",_e(t,"");else if(t.focused!==
 null&&t.focused!==t.selected)t.focused=null;else if(t.selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),ht(t);else return!1;
-return t.isArmed=!1,O(t),!0}function Ce(t,e){let n=Hr(t,e);return t.search=n,t.dom.matches.textContent=n&&`${C(n.count)} ${n.count===1?"match":"matches"}`,Tt(t),
+return t.isArmed=!1,O(t),!0}function _e(t,e){let n=Hr(t,e);return t.search=n,t.dom.matches.textContent=n&&`${C(n.count)} ${n.count===1?"match":"matches"}`,Tt(t),
 n?.count??0}function gl(t,e){let{search:n}=t;if(n===null||n.count===0)return;let{found:o,ordinal:r}=Fr(t,n,e);n.at=o,t.dom.matches.textContent=`${C(r)} of ${C(n.
-count)}`,t.selected=o,Se(t,o),ht(t)}function wl(t,e){let n=([s,a],c)=>{s&&En(t,Math.exp(-s*2.2*c),t.pointerX),a&&Oe(t,a*900*c)};if(matchMedia("(prefers-reduced-\
+count)}`,t.selected=o,Te(t,o),ht(t)}function wl(t,e){let n=([s,a],c)=>{s&&En(t,Math.exp(-s*2.2*c),t.pointerX),a&&$e(t,a*900*c)};if(matchMedia("(prefers-reduced-\
 motion: reduce)").matches){n(yn([e]),.12);return}if(t.held.has(e))return;t.held.add(e);let o=null,r=s=>{let a=o===null?.016666666666666666:Math.min(.05,(s-o)/1e3);
 o=s,n(yn(t.held),a),t.beforeFrame=t.held.size?r:null,t.held.size&&O(t)};t.beforeFrame=r,O(t)}function jr(t){let{lanesButton:e,lanes:n}=t.dom;E(t,e,"click",()=>{t.lanesPanel??=bl(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
 update()})}function bl(t){let e=t.data.header.lanes.map((o,r)=>yl(t,r)),n=h("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(n),{update(){let{activeElement:o}=document;
 n.append(...t.order.map(r=>e[r].node));for(let r of e)r.update();o instanceof HTMLElement&&n.contains(o)&&o.focus()}}}function yl(t,e){let{label:n}=t.data.header.
-lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,onclick:d},f),r=o("Pin","Pin on top",()=>Ee(t,e)),s=o("\u2191","Move up",()=>Kt(
+lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,onclick:d},f),r=o("Pin","Pin on top",()=>Oe(t,e)),s=o("\u2191","Move up",()=>Kt(
 t,e,t.order.indexOf(e)-1)),a=o("\u2193","Move down",()=>Kt(t,e,t.order.indexOf(e)+1)),c=o("Fold","Fold to one row",()=>Gt(t,e));c.disabled=t.rows.heights[e]<2;let i=h(
 "input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${n}`});i.addEventListener("input",()=>Br(t,e,i.value));for(let f of[r,s,a,c,i])f.
 setAttribute("data-lm-suppress-shortcuts","true");let l=h("span",{class:"cltl-lane",title:n},n);return{node:h("li",{},r,s,a,c,l,i),update(){r.setAttribute("aria\
 -pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var xl=460,kl=150,Ml="800px 0px";function qr(t,e,n={}){let o=wr(t,e,n),r=Wr(o);yr(o,r),xr(o,r),Al(o,r),Yr(o,o.mode),vl(o),St(o);let s=new ResizeObserver(()=>St(
 o));s.observe(o.dom.frame);let a=new IntersectionObserver(c=>Lr(o,c[c.length-1].isIntersecting),{rootMargin:Ml});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
-disconnect(),()=>a.disconnect()),ve(o),Tl(o,r)}function Yr(t,e){Object.assign(t,wn(e)),Go(t.dom.host,t.colors),Xo(t.dom,$r(t)),O(t)}function vl({dom:t,layout:e,
+disconnect(),()=>a.disconnect()),Ae(o),Tl(o,r)}function Yr(t,e){Object.assign(t,wn(e)),Go(t.dom.host,t.colors),Xo(t.dom,$r(t)),O(t)}function vl({dom:t,layout:e,
 options:n}){let o=n.height??Math.min(xl,Math.max(kl,e.total+A));t.frame.style.height=`${Math.round(o)+2}px`}function Al(t,e){let{dom:n}=t;E(t,n.zoomIn,"click",()=>e.
 zoom(.5,null)),E(t,n.zoomOut,"click",()=>e.zoom(2,null)),E(t,n.fit,"click",e.fit),E(t,n.keysButton,"click",e.showKeys),E(t,n.picture,"click",()=>Sl(t)),jr(t),E(
 t,n.next,"click",()=>e.nextMatch(1)),E(t,n.previous,"click",()=>e.nextMatch(-1)),E(t,n.frame,"scroll",()=>O(t),{passive:!0})}function Sl({dom:t,colors:e}){let{canvas:n}=t,
 o=h("canvas",{width:n.width,height:n.height}),r=N(o);r.fillStyle=e.bg,r.fillRect(0,0,o.width,o.height),r.drawImage(n,0,0),h("a",{href:o.toDataURL("image/png"),download:"\
 timeline.png"}).click()}function Tl(t,e){return{setTheme:n=>Yr(t,n),fit:e.fit,zoomTo:(n,o)=>e.show([n,o]),getView:()=>[...t.view],select(n=null){t.selected=t.focused=
-n,n!==null&&pt(t,n),O(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],O(t)},setNames(n){t.names=n===null?null:new Set(n),Tt(t)},beside:(n,o)=>Te(t,
+n,n!==null&&pt(t,n),O(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],O(t)},setNames(n){t.names=n===null?null:new Set(n),Tt(t)},beside:(n,o)=>Ee(t,
 n,o),partnerOf:n=>Wt(t,n),raceOf:n=>t.races.find(o=>o.event===n&&n!==null)?.race??null,showRace:n=>Vr(t,t.races.find(o=>o.race===n)),showSync:n=>Vr(t,t.syncs.find(
-o=>o.group===n)),setMarks(n){t.marks=n,O(t)},search(n){return t.dom.search.value=n,Ce(t,n)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>St(t),boxOf:n=>Ol(
+o=>o.group===n)),setMarks(n){t.marks=n,O(t)},search(n){return t.dom.search.value=n,_e(t,n)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>St(t),boxOf:n=>Ol(
 t,n),stats:()=>({frames:t.script.length,script:[...t.script]}),destroy:()=>El(t)}}function El(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let e of t.cleanups.
 splice(0))e();t.dom.host.remove()}function Vr(t,e){if(e){if(e.event>=0)t.focused=e.event,pt(t,e.event);else if(e.at<t.view[0]||e.at>t.view[1]){let n=(t.view[1]-
-t.view[0])/2;Ae(t,[e.at-n,e.at+n])}O(t)}}function Ol(t,e){let n=ot(t),o=t.data.lane[e];if(t.rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),
+t.view[0])/2;Se(t,[e.at-n,e.at+n])}O(t)}}function Ol(t,e){let n=ot(t),o=t.data.lane[e];if(t.rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),
 s=t.data.dur[e]*n.scale;return{x:r,y:n.y(o,t.rows.row[e]),width:s,height:$-1}}var Cn="Source of ";var $l=/^(In\[\d+\])\((?:(\d+), )?(?:def )?(\d+)\): (.*)$/s;function Jr(t,e){let n=new Map;for(let o of e){let[,r,s,a,c]=o.match($l)??[],i=r&&Object.hasOwn(t,r)?
 Cl(t[r],Number(a),c,Number(s)):"";if(i&&n.set(`${Cn}${c}, ${r}`,i),n.size===4)break}return[...n]}function Cl(t,e,n,o){let r=t.trimEnd().split(`
 `);if(e<1||e>r.length)return"";let s=n==="<module>",[a,c]=s?[0,r.length]:[e-1,_l(r,e-1)],i=o>a+16?Math.min(o-16/2,c-16):a,l=r.slice(i,Math.min(c,i+16)).map((f,u)=>`${i+
@@ -446,9 +446,9 @@ function gs(t,e,n,{theme:o,view:r}){let a=n.filter(({column:m})=>e.some(({values
 ...e.map(({values:w})=>ms(w[m.column])),1e-9)})),c=h("p",{class:"cl-metrics-legend"}),l=z("svg",{class:"cl-metrics-plot",role:"img","aria-label":"Readings of th\
 e GPUs over time"}),f=h("p",{class:"cl-metrics-tip cl-hint","aria-live":"off"}),u=z("path",{class:"cl-metrics-cursor",fill:"none"});t.replaceChildren(c,l,f);let d=`\
 cl-metrics-${Math.random().toString(36).slice(2)}`,p=a.length*(jt+hs),g={host:t,devices:e,rows:a,id:d,height:p,legend:c,plot:l,cursor:u,tip:f,theme:o,view:r,width:0};
-return l.addEventListener("pointermove",m=>hf(g,m)),l.addEventListener("pointerleave",()=>bs(g)),_e(g),{setView(m){g.view=m,_e(g)},setTheme(m){g.theme=m,_e(g)},
-resize:()=>_e(g),destroy:()=>t.replaceChildren()}}function ws(t){let e=Math.max(t.host.clientWidth||t.width,200);t.width=e;let n=In(e),o=e-n-1,[r,s]=t.view;return{
-width:e,gutter:n,inner:o,x:a=>n+(a-r)/(s-r)*o}}function _e(t){let{devices:e,height:n,id:o,legend:r,plot:s}=t,a=ws(t),c=e.length>1?e.map(({label:f})=>f):[];r.replaceChildren(
+return l.addEventListener("pointermove",m=>hf(g,m)),l.addEventListener("pointerleave",()=>bs(g)),Le(g),{setView(m){g.view=m,Le(g)},setTheme(m){g.theme=m,Le(g)},
+resize:()=>Le(g),destroy:()=>t.replaceChildren()}}function ws(t){let e=Math.max(t.host.clientWidth||t.width,200);t.width=e;let n=In(e),o=e-n-1,[r,s]=t.view;return{
+width:e,gutter:n,inner:o,x:a=>n+(a-r)/(s-r)*o}}function Le(t){let{devices:e,height:n,id:o,legend:r,plot:s}=t,a=ws(t),c=e.length>1?e.map(({label:f})=>f):[];r.replaceChildren(
 ...c.map(f=>h("span",{style:`color:${Et(f,t.theme)}`},f)));let i=z("rect",{x:a.gutter,y:0,width:a.inner,height:n}),l=t.rows.map((f,u)=>uf(t,u,a));s.setAttribute(
 "width",String(a.width)),s.setAttribute("height",String(n)),s.setAttribute("viewBox",`0 0 ${a.width} ${n}`),s.replaceChildren(z("clipPath",{id:o},i),...l,t.cursor)}
 function uf({devices:t,rows:e,id:n,theme:o,view:r},s,{width:a,gutter:c,x:i}){let{gauge:l,largest:f}=e[s],u=s*(jt+hs),d=m=>u+jt-(jt-3)*Math.min(m/f,1),p=Math.max(
@@ -481,7 +481,7 @@ d?kf[l]:g,t.fillRect(n,w,Math.max(o-1,.6),st-1),t.globalAlpha=1,o<=30)return;t.f
 b=t.measureText(x).width<=y?x:ft(t,u,y);t.fillText(b,n+4,w+st/2)}function Sf(t,{x:e,width:n,row:o},r){t.strokeStyle=r,t.lineWidth=2,t.strokeRect(e+1,o*st+1,Math.
 max(n-3,1),st-3)}function Tf({weight:t,before:e},n,o,r,{colorOf:s}){if(e){let c=(t[n]-e[n])/Math.max(t[n],e[n],1),i=Math.round(Math.min(1,Math.abs(c))*80),[l,f]=[
 c>0?"#d1493f":"#2f6fd0",r==="dark"?"#4a525c":"#dfe3e8"];return[`color-mix(in srgb, ${l} ${i}%, ${f})`,r==="dark"||i>55?"#ffffff":"#000000"]}if(s)return n?s(n,o,
-r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=xf[r];return[a[n?At(o)%a.length:0],vs[r]]}function Le(t,e){let n=Ef(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),Cf(n),{show(r){n.graph?.parent!==
+r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=xf[r];return[a[n?At(o)%a.length:0],vs[r]]}function Re(t,e){let n=Ef(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),Cf(n),{show(r){n.graph?.parent!==
 r.parent&&Object.assign(n,{root:0,focus:-1}),n.graph=r,n.reset.hidden=n.root===0,n.query&&Pn(n,n.input.value),Ot(n)},zoom:r=>Vt(n,r),search(r){n.input.value=r,Pn(
 n,r)},get graph(){return n.graph},get root(){return n.root},boxes:()=>n.boxes,textOf:r=>n.graph?e.textOf(r):"",setTheme(r){n.theme=r,Ot(n)},resize(){t.clientWidth!==
 n.width&&Ot(n)},destroy(){cancelAnimationFrame(n.pending),t.replaceChildren()}}}function Ef(t,e){let n=h("canvas",{class:"mm-flame-canvas",tabindex:0,role:"appl\
@@ -537,7 +537,7 @@ let p=u[d]<0?-1:e[u[d]];p<0||!f[l[d]].startsWith("alloc")||!(i[d]>0)||n!==null&&
 by:s[0][0],weight:a[0]?.[0]??"host",selection:{range:null,event:null,names:null},isCompared:o!==null,baseline:o,tones:zt(n)},i=b=>{Object.assign(c,b),V(x())},l=W(
 "By",s,c.by,b=>i({by:b})),f=W("Width",a,c.weight,b=>i({weight:b})),u=W("From",Kf,"callers",b=>i({isInverted:b==="calls"})),d=rt("Show in the timeline","Select t\
 he longest call of this node in the timeline",()=>{let b=Jf(c,m.root);b>=0&&r(b)}),p=h("p",{class:"mm-muted cl-flame-note",role:"status"}),g=h("div",{class:"cl-\
-flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,u.group,...jf(c,i),d),p,g);let m=Le(g,{theme:n,label:"Costs by call path",placeholder:"\
+flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,u.group,...jf(c,i),d),p,g);let m=Re(g,{theme:n,label:"Costs by call path",placeholder:"\
 Search names",searchLabel:"Search call paths",textOf:b=>Hn(e,mt(c),b),amountOf:(b,S)=>`${Fn(c)(b)} (%), ${_(S,qf(c))}`,format:b=>Fn(c)(b),notesOf:b=>[Yf(c,b)],colorOf:(b,S)=>Zf(
 c,b,S),onZoom(b){d.hidden=b===0}});d.hidden=!0;let w=!1,y=0;function*x(){if(w=t.hidden===!0,y+=1,w)return;let b=y,S=mt(c),I=Q(e,{...c.selection,names:null}),{weight:k,
 num:H}=yield*Rs(e,S,c.weight,I,c.selection.range);if(b!==y)return;let lt={parent:S.parent,depth:S.depth,children:S.children,weight:k,num:H},oe=Xf(c,S);m.show(oe?
@@ -557,14 +557,14 @@ l"]),tu=new Set(["svg","title","rect","path","text"]),eu=new Set(["class","colsp
 "width","height","preserveAspectRatio","x","y","rx","d","fill","fill-opacity","stroke","stroke-width","stroke-opacity","stroke-dasharray","opacity","data-event",
 "data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function nu(t){return typeof t=="string"?document.createTextNode(t):
 G(t)}function G([t,e,...n]){let o=tu.has(t);if(!o&&!Qf.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
-sn,t):document.createElement(t);for(let[s,a]of Object.entries(e))eu.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
-map(nu)),r}var Re="details.cg-fold",Ps="details.cg-row";function Hs(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(G));let[o]=R(t,".cg-fr\
+an,t):document.createElement(t);for(let[s,a]of Object.entries(e))eu.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
+map(nu)),r}var Ie="details.cg-fold",Ps="details.cg-row";function Hs(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(G));let[o]=R(t,".cg-fr\
 ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(ou(o)),o.addEventListener("keydown",r=>su(r,o))),au(n),{trace:r=>Bs(n,r),
 setTheme(){},destroy:()=>t.replaceChildren()}}function ou(t){let e=(r,s)=>{for(let a of R(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
-cl-button",onclick:s},r),o=h("div",{class:"cg-tools",role:"group","aria-label":"Graph tree"});return t.querySelector(Re)&&o.append(n("Unfold all",()=>e(Re,!0))),
-o.append(n("Open all",()=>e(Ps,!0)),n("Close all",()=>{e(Ps,!1),e(Re,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>ru(t))),o}function ru(t){
+cl-button",onclick:s},r),o=h("div",{class:"cg-tools",role:"group","aria-label":"Graph tree"});return t.querySelector(Ie)&&o.append(n("Unfold all",()=>e(Ie,!0))),
+o.append(n("Open all",()=>e(Ps,!0)),n("Close all",()=>{e(Ps,!1),e(Ie,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>ru(t))),o}function ru(t){
 let[e]=R(t,".cg-stop.is-current > .cg-row > summary",HTMLElement);e&&(Fs(e),e.focus({preventScroll:!0}),Bn(t,e))}function Fs(t){for(let e=t;e;e=e.parentElement)
-e instanceof HTMLDetailsElement&&e.matches(Re)&&(e.open=!0)}function Bn(t,e){let n=e.getBoundingClientRect().top-t.getBoundingClientRect().top;(n<0||n+e.offsetHeight>
+e instanceof HTMLDetailsElement&&e.matches(Ie)&&(e.open=!0)}function Bn(t,e){let n=e.getBoundingClientRect().top-t.getBoundingClientRect().top;(n<0||n+e.offsetHeight>
 t.clientHeight)&&(t.scrollTop+=n-t.clientHeight/3)}function su(t,e){let n=t.target;if(!(n instanceof HTMLElement)||n.tagName!=="SUMMARY"||t.ctrlKey||t.metaKey||
 t.altKey)return;let o=R(e,"summary",HTMLElement).filter(c=>c.getClientRects().length),r=o.indexOf(n),s={ArrowDown:r+1,ArrowUp:r-1,Home:0,End:o.length-1},a=t.key===
 "ArrowRight";if(t.key in s){let c=o[Math.min(Math.max(s[t.key],0),o.length-1)];c.focus({preventScroll:!0}),Bn(e,c)}else if(a||t.key==="ArrowLeft")n.parentElement?.
@@ -572,12 +572,12 @@ toggleAttribute("open",a);else return;t.preventDefault(),t.stopPropagation()}fun
 0,t.model.paths.length);t.paths=e.map((n,o)=>{let a=h("button",{type:"button","aria-pressed":"false",title:"Show this path in the tree",onclick:()=>Bs(t,t.traced===
 o?null:o)});return a.append(...n.childNodes),n.replaceChildren(a),a})}function Bs(t,e){let{host:n,model:o,paths:r}=t;t.traced=e;for(let[i,l]of r.entries())l.setAttribute(
 "aria-pressed",String(i===e));for(let i of n.querySelectorAll(".is-traced"))i.classList.remove("is-traced");let a=(e===null?[]:o.paths[e]??[]).flatMap(i=>R(n,`.\
-cg-n${Number(i)}`,HTMLElement).slice(0,1));for(let i of a)i.classList.add("is-traced"),Fs(i);let[c]=R(n,".cg-frame",HTMLElement);a.length&&Bn(c,a[0])}function Ie(t,e){let n=cu(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:zn(n.allocated,o),active:zn(n.active,r),
+cg-n${Number(i)}`,HTMLElement).slice(0,1));for(let i of a)i.classList.add("is-traced"),Fs(i);let[c]=R(n,".cg-frame",HTMLElement);a.length&&Bn(c,a[0])}function Ne(t,e){let n=cu(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:zn(n.allocated,o),active:zn(n.active,r),
 reserved:zn(n.reserved,s)}}function cu({allocations:t,pieces:e,numRows:n,header:o,rest:r},s){let[a,c,i]=[0,1,2].map(()=>new Float64Array(n+1)),l=(u,d,p)=>{d>=0&&
 d<n&&(u[d+1]+=p)};for(let u=0;u<t.n;u++){if(t.device[u]!==s)continue;let d=t.bytes[u];l(c,t.alloc[u],d),l(c,t.done[u],-d),l(a,t.alloc[u],d),l(a,t.released[u],-d)}
 for(let u=0;u<e.n;u++)e.device[u]===s&&(l(i,e.added[u],e.bytes[u]),l(i,e.removed[u],-e.bytes[u]));let f=r.active.length/Math.max(o.devices.length,1);for(let u=0;u<
 f;u++){let d=Math.min((u+1)*o.hidden.stretch,n)-1;l(a,d,r.allocated[s*f+u]),l(c,d,r.active[s*f+u])}return{allocated:a,active:c,reserved:i}}function zn(t,e){let n=e-
-t.reduce((o,r)=>o+r,0);for(let o=0;o<t.length;o++)n+=t[o],t[o]=n;return t}function Ne(t){let e=0;for(let n=1;n<t.length;n++)t[n]>t[e]&&(e=n);return e-1}var Dn=2147483647;async function Yt(t,e,n){let o=await Promise.all(n.map(r=>B(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function qt(t){
+t.reduce((o,r)=>o+r,0);for(let o=0;o<t.length;o++)n+=t[o],t[o]=n;return t}function Pe(t){let e=0;for(let n=1;n<t.length;n++)t[n]>t[e]&&(e=n);return e-1}var Dn=2147483647;async function Yt(t,e,n){let o=await Promise.all(n.map(r=>B(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function qt(t){
 let e=new Float64Array(t.length),n=0;for(let o=0;o<t.length;o++)n+=t[o],e[o]=n;return e}var iu=["addr","device","pool","units","is_asked","spare","alloc","relea\
 sed","done","stack","category","block","facts"];async function lu(t,e){let[n,o]=await Promise.all([Yt(t,"allocation",iu),B(t,"addr.steps")]),r=qt(o),s=n.addr.length,
 a=Float64Array.from(n.units,f=>f*e.unit),c=Int32Array.from(qt(n.alloc),f=>f-1),i=c.map((f,u)=>n.released[u]?f+n.released[u]-1:Dn),l=c.map((f,u)=>n.done[u]?(n.released[u]?
@@ -589,16 +589,16 @@ added:r,removed:s,device:a,pool:c,kind:i,grows:l}=await Yt(t,"piece",uu);return{
 from(r,f=>f-1),removed:Int32Array.from(s,f=>f?f-2:Dn),device:a,pool:c,kind:i,grows:l}}async function hu(t){let[e,n,o,r]=await Promise.all([Yt(t,"frame",["file",
 "line","function"]),Yt(t,"stack",["sizes","frames"]),nt(t,"files"),nt(t,"functions")]),s=qt(n.sizes);return{n:n.sizes.length,numFrames:e.line.length,frameAt:a=>({
 file:o[e.file[a]],line:e.line[a]-1,name:r[e.function[a]]}),idsOf:a=>n.frames.subarray(s[a]-n.sizes[a],s[a])}}async function pu(t,e){let n=await B(t,"clock.steps");
-if(!e.has_times)return null;let o=new Float64Array(e.num_rows);for(let r=1;r<o.length;r++)o[r]=o[r-1]+n[r-1]*e.time_unit;return o}function Pe({file:t,line:e,name:n}){
+if(!e.has_times)return null;let o=new Float64Array(e.num_rows);for(let r=1;r<o.length;r++)o[r]=o[r-1]+n[r-1]*e.time_unit;return o}function He({file:t,line:e,name:n}){
 let o=t?`${t.split(/[\\/]/).at(-1)}${e>=0?`:${e}`:""}`:"";return[n||"?",o].filter(Boolean).join(" ")}async function zs(t){let e=await ae(t),{header:n}=e,[o,r,s,
 a,c,i]=await Promise.all([lu(e,n),du(e,n),hu(e),Yt(e,"rest",["allocated","active"]),pu(e,n),nt(e,"facts")]);return{header:n,numRows:n.num_rows,allocations:o,pieces:r,
 stacks:s,facts:i.map(l=>l?JSON.parse(l):{}),clock:c,rest:a}}var mu=[["category","category"],["stack","call stack"],["pool","pool and stream"],["names","variable"],["cell","cell"]];function $t({stream:t,pool:e,graphs:n}){
 let[o,r]=e,a=!o&&!r?"default pool":`private pool (${o??"?"}, ${r??"?"})`,c=n.length?` of ${n.join(", ")}`:"";return`${a}${c}, stream ${t??"not recorded"}`}function Un({
-stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(gu)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?Pe(o):"st\
+stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(gu)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?He(o):"st\
 ack not recorded"}function gu({file:t,name:e}){return(t.endsWith(".py")||t.startsWith("In[")||t.startsWith("<"))&&!/[\\/](torch|site-packages|dist-packages)[\\/]/.
-test(t)&&e!==""}function He({facts:t}){let e=n=>t.some(o=>n in o);return mu.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function Fe({allocations:t,facts:e},n){
-let o=t.facts[n];return o?e[o-1]:{}}function Ct(t,e){let{names:n}=Fe(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function Wn(t,e,n){
-return n==="names"?Ct(t,e)[0]??"":n==="cell"?Fe(t,e).cell??"":t.allocations[n][e]}function wu(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
+test(t)&&e!==""}function Fe({facts:t}){let e=n=>t.some(o=>n in o);return mu.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function Be({allocations:t,facts:e},n){
+let o=t.facts[n];return o?e[o-1]:{}}function Ct(t,e){let{names:n}=Be(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function Wn(t,e,n){
+return n==="names"?Ct(t,e)[0]??"":n==="cell"?Be(t,e).cell??"":t.allocations[n][e]}function wu(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
 e)||"no variable";if(n==="cell")return String(e)||"not recorded";let s=Number(e);return n==="stack"?Un(t,s):n==="pool"?$t(r[s]):s?o[s-1]:"not known"}function Zt(t,e,n){
 let o=new Map;for(let r of e){let s=Wn(t,r,n),a=o.get(s)??{key:s,label:wu(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(s,a)}return[...o.
 values()].sort((r,s)=>s.bytes-r.bytes)}function _t(t,e,n){let{allocations:o}=t,r=yu(o,e,n),s=bu(t.pieces,e,n),a=xu(o,r,s);ku(a,o,r,n),n===t.numRows-1&&Mu(a,t,e);let c=s.reduce((i,{first:l,end:f})=>i+
@@ -610,24 +610,24 @@ external:0,empty:0,largest:0},r=0;for(let s of n){let a=s.addr+s.bytes;for(;r<e.
 a;r++){let l=e[r];i=Math.max(i,t.addr[l]-c),c=t.addr[l]+t.bytes[l],s.used+=t.bytes[l]}s.end=r,o.reserved+=s.bytes,o.largest=Math.max(o.largest,i,a-c),o[s.used?"\
 external":"empty"]+=Math.max(s.bytes-s.used,0)}return o}function ku(t,{bytes:e,released:n,requested:o},r,s){for(let a of r)t.active+=e[a],n[a]<=s?t.pending+=e[a]:
 t.allocated+=e[a],Number.isNaN(o[a])||(t.internal+=e[a]-o[a])}function Mu(t,{header:e},n){let{end:o,allocated_bytes:r,active_bytes:s,reserved_bytes:a}=e.devices[n];
-Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var Lt=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Be={light:"#9aa4af",dark:"#6f7b87"},vu={light:[
+Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var Lt=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],ze={light:"#9aa4af",dark:"#6f7b87"},vu={light:[
 "#fde08a","#f5ae4d","#e0733f","#b3404f","#7b2764","#421a5c"],dark:["#fff1b8","#fbc15e","#f08a4b","#d2555f","#a04a8f","#6d4fb0"]},Ws={light:{gap:[238,241,245],hatch:[
 188,197,207],dim:[214,220,227]},dark:{gap:[33,39,46],hatch:[73,84,96],dim:[52,60,69]}},Gs={category:"Category",stream:"Stream",age:"Age",stack:"Call stack"},Au={
 category:Xs,stream:js,age:Tu,stack:Eu};function Rt([t,e,n]){return(255<<24|n<<16|e<<8|t)>>>0}function Ks(t,e,n,o){let r=Au[n](t,e,o),s=r.css.map(vt);return{...r,
 rgb:s,pixels:Uint32Array.from(s,Rt),edges:Uint32Array.from(s,a=>Rt(Su(a,o)))}}function Su(t,e){let n=e==="dark"?0:255,[o,r,s]=t.map(a=>Math.round(a+(n-a)*.45));
-return[o,r,s]}function Xs(t,e,n){let{categories:o}=t.header,r=[Be[n],...o.map((a,c)=>Lt[c%Lt.length])],s=Zt(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
+return[o,r,s]}function Xs(t,e,n){let{categories:o}=t.header,r=[ze[n],...o.map((a,c)=>Lt[c%Lt.length])],s=Zt(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
 category[a],legend:s.map(({key:a,label:c})=>({css:r[Number(a)],label:c}))}}function js({header:t,allocations:e},n,o){let r=[...new Set(t.pools.map(({stream:i})=>i))];
-r.sort((i,l)=>(i??1/0)-(l??1/0));let s=[Be[o],...r.map((i,l)=>Lt[l%Lt.length])],a=t.pools.map(({stream:i})=>i===null?0:1+r.indexOf(i)),c=[...new Set(n.strips.map(
+r.sort((i,l)=>(i??1/0)-(l??1/0));let s=[ze[o],...r.map((i,l)=>Lt[l%Lt.length])],a=t.pools.map(({stream:i})=>i===null?0:1+r.indexOf(i)),c=[...new Set(n.strips.map(
 ({pool:i})=>a[i]))].sort((i,l)=>i-l);return{css:s,of:i=>a[e.pool[i]],legend:c.map(i=>({css:s[i],label:i?`stream ${r[i-1]}`:"stream not recorded"}))}}var Ds=4;function Tu({
-allocations:t,clock:e},n,o){let{alloc:r}=t,s=vu[o],a=[Be[o],...s],c=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],i=1;for(let u of n.allocations)r[u]>=0&&(i=Math.
+allocations:t,clock:e},n,o){let{alloc:r}=t,s=vu[o],a=[ze[o],...s],c=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],i=1;for(let u of n.allocations)r[u]>=0&&(i=Math.
 max(i,c(u)));let l=u=>{if(r[u]<0)return 0;let d=Math.floor(Math.log(i/Math.max(c(u),i*1e-9))/Math.log(Ds));return s.length-Math.min(Math.max(d,0),s.length-1)},f=s.
 map((u,d)=>{let p=i/Ds**(s.length-1-d),g=e?M(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${g}`}});return n.allocations.some(
 u=>r[u]<0)&&f.push({css:a[0],label:"older than the recording"}),{css:a,of:l,legend:f}}function Eu(t,e,n){let{css:o,of:r,labels:s}=Vs(t,e.device,n),a=new Set(e.allocations.
 map(r)),c=s.map((i,l)=>({css:o[l],label:i})).filter((i,l)=>l>0&&a.has(l));return a.has(0)&&c.push({css:o[0],label:s[0]}),{css:o,of:r,legend:c}}var Us=new WeakMap;
-function Ou(t,e){let n=Us.get(t)??new Map;Us.set(t,n);let o=n.get(e);if(o)return o;let r=t.numRows?Ne(Ie(t,e).allocated):-1,s=new Map;for(let c of new Set([r,t.
+function Ou(t,e){let n=Us.get(t)??new Map;Us.set(t,n);let o=n.get(e);if(o)return o;let r=t.numRows?Pe(Ne(t,e).allocated):-1,s=new Map;for(let c of new Set([r,t.
 numRows-1]))for(let{key:i,label:l,bytes:f}of Zt(t,_t(t,e,c).allocations,"stack")){let u=Number(i);u>=0&&f>(s.get(u)?.bytes??0)&&s.set(u,{key:u,label:l,bytes:f})}
 let a=[...s.values()].sort((c,i)=>i.bytes-c.bytes).slice(0,Lt.length);return n.set(e,a),a}function Vs(t,e,n){let o=Ou(t,e),r=new Map(o.map(({key:s},a)=>[s,a+1]));
-return{css:[Be[n],...Lt.slice(0,o.length)],of:s=>r.get(t.allocations.stack[s])??0,labels:["all others",...o.map(({label:s})=>s)]}}function qs(t,e,n,o){if(n==="s\
+return{css:[ze[n],...Lt.slice(0,o.length)],of:s=>r.get(t.allocations.stack[s])??0,labels:["all others",...o.map(({label:s})=>s)]}}function qs(t,e,n,o){if(n==="s\
 tack")return Vs(t,e,o);let r=_t(t,e,t.numRows-1);if(n==="stream"){let{css:c,of:i}=js(t,r,o),l=[...new Set(t.header.pools.map(({stream:f})=>f))];return l.sort((f,u)=>(f??
 1/0)-(u??1/0)),{css:c,of:i,labels:["stream not recorded",...l.map(f=>`stream ${f}`)]}}let{css:s,of:a}=Xs(t,r,o);return{css:s,of:a,labels:["not known",...t.header.
 categories]}}var at=1024;function Ys(t,e,n,o){let{css:r,of:s,labels:a}=qs(t,e,n,o),{numRows:c,allocations:i}=t,{n:l,alloc:f,released:u,bytes:d}=i,p=new Int32Array(c+1),g=new Float64Array(
@@ -638,15 +638,15 @@ first:p,classes:w,changes:y,sums:b}}function $u(t,e,{first:n,classes:o,changes:r
 s);for(let i=0;i<=t;i++){if(i%at===0&&a.set(e,i/at*s),i%at===0||t<=at)for(let l=0;l<s;l++)c[l]+=e[l];if(i===t)break;for(let l=n[i];l<n[i+1];l++)e[o[l]]+=r[l]}for(let i=0;i<
 s;i++)c[i]+=e[i];return{sums:a,totals:c}}function It({css:t,first:e,classes:n,changes:o,sums:r}){let s=t.length,a=new Float64Array(s),c=-1;return i=>{let l=i+1;
 if(c<0||l<c||l-c>at){let f=Math.floor(l/at);a.set(r.subarray(f*s,(f+1)*s)),c=f*at}for(let f=e[c];f<e[l];f++)a[n[f]]+=o[f];return c=l,a}}function Zs(t,e,n){let o=It(
-t)(e),r=0;for(let s of t.order)if(r+=o[s],n<r)return s;return-1}function Nt({clock:t},e){return t===null?e+1:e<0?0:t[e]}function ct({clock:t,data:e},n){return t!==null?ze(t,n):Math.min(Math.max(Math.floor(n)-1,-1),e.numRows-
-1)}function ze(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function Pt({clock:t,data:e}){let n=t===null?e.numRows:t[e.numRows-
+t)(e),r=0;for(let s of t.order)if(r+=o[s],n<r)return s;return-1}function Nt({clock:t},e){return t===null?e+1:e<0?0:t[e]}function ct({clock:t,data:e},n){return t!==null?De(t,n):Math.min(Math.max(Math.floor(n)-1,-1),e.numRows-
+1)}function De(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function Pt({clock:t,data:e}){let n=t===null?e.numRows:t[e.numRows-
 1]??0;return[0,Math.max(n*1.005,1)]}function gt(t,e){let[n,o]=t.view;return(Nt(t,e)-n)/(o-n)*t.width}var Ht=170,Cu=20,K=18,D=Ht-Cu,Js={light:{allocated:"#0b62c4",active:"#b35c00",reserved:"#6b7683",grid:"#e3e8ed",paper:"#ffffff",mark:"#b3261e",cursor:"#1b1f24",
 range:"rgba(11,98,196,.14)"},dark:{allocated:"#6cb6ff",active:"#f0a050",reserved:"#9aa5b1",grid:"#2a3138",paper:"#111418",mark:"#ff8a80",cursor:"#e6e9ed",range:"\
-rgba(108,182,255,.2)"}},De=["reserved","active","allocated"];function _u(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
+rgba(108,182,255,.2)"}},Ue=["reserved","active","allocated"];function _u(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
 n)},a=ct(t,o);for(let c=0;c<n;c++){let i=ct(t,o+(c+1)*(r-o)/n),[l,f]=[e[a+1],e[a+1]];for(let u=a+1;u<=i;u++){let d=e[u+1];d<l&&(l=d),d>f&&(f=d)}s.low[c]=l,s.high[c]=
-f,a=i}return s}function Qs(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=N(e),a=getComputedStyle(e),c=De.map(u=>_u(t,n.curves[u])),i=1;for(let{
+f,a=i}return s}function Qs(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=N(e),a=getComputedStyle(e),c=Ue.map(u=>_u(t,n.curves[u])),i=1;for(let{
 high:u}of c)for(let d of u)d>i&&(i=d);t.most=i;let l=u=>D-Math.max(u,0)/(i*1.04)*(D-K),f={context:s,colors:Js[t.theme],ink:a.color,y:l};s.setTransform(r,0,0,r,0,
-0),s.clearRect(0,0,o,Ht),s.font=`11px ${a.fontFamily}`,Nu(t,f,i),Hu(t,f),Lu(t,f,n.curves.allocated),De.forEach((u,d)=>{Ru(f,c[d],f.colors[u],u==="allocated")}),
+0),s.clearRect(0,0,o,Ht),s.font=`11px ${a.fontFamily}`,Nu(t,f,i),Hu(t,f),Lu(t,f,n.curves.allocated),Ue.forEach((u,d)=>{Ru(f,c[d],f.colors[u],u==="allocated")}),
 Pu(f,i);for(let u of n.marks)Fu(t,f,u);Bu(t,f,n.peak)}function ta({most:t},e){return(D-e)/(D-K)*t*1.04}function Lu(t,{context:e,y:n},o){let{bands:r,view:s}=t;if(r===
 null)return;let a=Math.ceil(t.width),{order:c,css:i}=r,l=It(r),f=c.map(()=>new Float64Array(a)),[u,d]=s,p=ct(t,u);for(let g=0;g<a;g++){let m=ct(t,u+(g+1)*(d-u)/
 a),w=p;for(let b=p+1;b<=m;b++)o[b+1]>o[w+1]&&(w=b);let y=l(w),x=0;for(let b=0;b<c.length;b++)x+=y[c[b]],f[b][g]=x;p=m}e.globalAlpha=.75;for(let g=c.length-1;g>=
@@ -667,33 +667,33 @@ row:r,bytes:s}){if(!na(t,r))return;let[a,c]=[Math.max(gt(t,r),3),o(s)];e.fillSty
 `600 ${e.font}`;let l=e.measureText(i).width+8;e.textBaseline="bottom",e.fillText(i,a+l>t.width?a-l:a+7,K-3)}function Kn(t){let e=N(t.over),n=Js[t.theme];e.setTransform(
 t.ratio,0,0,t.ratio,0,0),e.clearRect(0,0,t.width,Ht);let o=gt(t,t.row);if(t.since!==null){let r=gt(t,t.since);e.fillStyle=n.range,e.fillRect(Math.min(r,o),K-4,Math.
 abs(o-r),D-K+4)}Gn(e,n.cursor),e.lineWidth=1.5,e.beginPath(),e.moveTo(o,K-6),e.lineTo(o,D),e.stroke(),e.beginPath(),e.arc(o,D,3.5,0,7),e.fill()}function sa(t,e,n){let o=zu(t,e,n),{canvas:r,over:s,tip:a,legend:c}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),c,a),Uu(o),{show(i,l,f){o.shown=
-{curves:i,peak:l,marks:f},oa(o)},setBands(i){o.bands=i,c.replaceChildren(...i.order.map(l=>Du(i,l))),o.shown&&We(o)},bandsAt(i){let{bands:l}=o;if(l===null)return{};
+{curves:i,peak:l,marks:f},oa(o)},setBands(i){o.bands=i,c.replaceChildren(...i.order.map(l=>Du(i,l))),o.shown&&Ge(o)},bandsAt(i){let{bands:l}=o;if(l===null)return{};
 let f=It(l)(i);return Object.fromEntries(l.order.map(u=>[l.labels[u],f[u]]))},setMoment(i,l){Object.assign(o,{row:i,since:l}),r.setAttribute("aria-valuenow",String(
-i)),r.setAttribute("aria-valuetext",tt(e,i)),o.shown&&Kn(o)},setAxis(i){o.clock=i?e.clock:null,Ue(o,Pt(o))},zoomTo:i=>Ue(o,i??Pt(o)),getView:()=>o.view,xOf:i=>gt(
-o,i),setTheme(i){o.theme=i,o.shown&&We(o)},resize(){o.shown&&t.clientWidth!==o.width&&oa(o)},stats:()=>({script:o.script}),destroy(){cancelAnimationFrame(o.pending),
+i)),r.setAttribute("aria-valuetext",tt(e,i)),o.shown&&Kn(o)},setAxis(i){o.clock=i?e.clock:null,We(o,Pt(o))},zoomTo:i=>We(o,i??Pt(o)),getView:()=>o.view,xOf:i=>gt(
+o,i),setTheme(i){o.theme=i,o.shown&&Ge(o)},resize(){o.shown&&t.clientWidth!==o.width&&oa(o)},stats:()=>({script:o.script}),destroy(){cancelAnimationFrame(o.pending),
 t.replaceChildren()}}}function zu(t,e,n){let{clock:o,numRows:r}=e,s=h("canvas",{class:"mm-curve-canvas",tabindex:0,role:"slider","aria-label":"Moment of the his\
 tory","aria-valuemin":-1,"aria-valuemax":r-1,"aria-valuenow":r-1});return{data:e,options:n,host:t,canvas:s,over:h("canvas",{class:"mm-over","aria-hidden":"true"}),
 tip:h("div",{class:"mm-tip",hidden:!0}),legend:h("p",{class:"mm-legend mm-curve-legend"}),theme:n.theme,clock:o,view:Pt({clock:o,data:e}),shown:null,bands:null,
 row:r-1,since:null,pointer:null,width:0,ratio:1,most:1,pending:0,script:[]}}function tt(t,e){if(e<0)return"before the first action";let n=`action ${(e+1).toLocaleString(
 "en-US")} of ${t.numRows.toLocaleString("en-US")}`;return t.clock?`${M(t.clock[e])}, ${n}`:n}function Du({css:t,labels:e},n){let o=h("i",{"aria-hidden":"true"});
 return o.style.background=t[n],h("span",{class:"mm-key",title:e[n]},o,e[n])}function oa(t){t.width=Math.max(t.host.clientWidth||t.width,160),t.ratio=Math.min(devicePixelRatio||
-1,2);for(let e of[t.canvas,t.over])e.width=Math.floor(t.width*t.ratio),e.height=Math.floor(Ht*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${Ht}px`;We(
-t)}function Ue(t,[e,n]){let[,o]=Pt(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),s=Math.min(Math.max(e,0),o-r);t.view=[s,s+r],We(t)}function We(t){t.pending||
-(t.pending=requestAnimationFrame(()=>{if(t.pending=0,!t.shown)return;let e=performance.now();Qs(t),Kn(t),t.script.push(performance.now()-e)}))}function Ge({data:t,
+1,2);for(let e of[t.canvas,t.over])e.width=Math.floor(t.width*t.ratio),e.height=Math.floor(Ht*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${Ht}px`;Ge(
+t)}function We(t,[e,n]){let[,o]=Pt(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),s=Math.min(Math.max(e,0),o-r);t.view=[s,s+r],Ge(t)}function Ge(t){t.pending||
+(t.pending=requestAnimationFrame(()=>{if(t.pending=0,!t.shown)return;let e=performance.now();Qs(t),Kn(t),t.script.push(performance.now()-e)}))}function Ke({data:t,
 options:e},n,o){let r=Math.min(Math.max(n,-1),t.numRows-1);e.onMoment(r,o===r?null:o)}function jn({canvas:t},e){return e.clientX-t.getBoundingClientRect().left}
 function ra(t,e){let[n,o]=t.view;return ct(t,n+jn(t,e)/t.width*(o-n))}function Uu(t){let{canvas:e}=t,n=()=>{t.pointer=null};e.addEventListener("pointerdown",o=>{
-o.button!==0||!t.shown||(t.pointer={x:o.clientX,row:ra(t,o)},e.setPointerCapture(o.pointerId),Ge(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.
-shown)return;let r=ra(t,o);Gu(t,t.shown.curves,o,r);let{pointer:s}=t;!s||Math.abs(o.clientX-s.x)<3||Ge(t,Math.max(r,s.row),Math.min(r,s.row))}),e.addEventListener(
+o.button!==0||!t.shown||(t.pointer={x:o.clientX,row:ra(t,o)},e.setPointerCapture(o.pointerId),Ke(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.
+shown)return;let r=ra(t,o);Gu(t,t.shown.curves,o,r);let{pointer:s}=t;!s||Math.abs(o.clientX-s.x)<3||Ke(t,Math.max(r,s.row),Math.min(r,s.row))}),e.addEventListener(
 "pointerup",n),e.addEventListener("pointercancel",n),e.addEventListener("pointerleave",()=>{t.tip.hidden=!0}),e.addEventListener("wheel",o=>Wu(t,o),{passive:!1}),
 e.addEventListener("keydown",o=>{o.altKey||o.ctrlKey||o.metaKey||!ju(t,o)||(o.preventDefault(),o.stopPropagation())})}function Wu(t,e){(e.ctrlKey||e.metaKey)&&(e.
-preventDefault(),Xn(t,Math.exp(e.deltaY/200),jn(t,e)/t.width))}function Xn(t,e,n){let[o,r]=t.view,s=o+(r-o)*n;Ue(t,[s-(s-o)*e,s+(r-s)*e])}function Gu(t,e,n,o){let{
-tip:r}=t,s=De.map(i=>`${i} ${v(e[i][o+1])}`),a=Ku(t,n,o),c=[...a?[a]:[],tt(t.data,o),...s];r.replaceChildren(...c.map(i=>h("div",{},i))),r.hidden=!1,r.style.left=
+preventDefault(),Xn(t,Math.exp(e.deltaY/200),jn(t,e)/t.width))}function Xn(t,e,n){let[o,r]=t.view,s=o+(r-o)*n;We(t,[s-(s-o)*e,s+(r-s)*e])}function Gu(t,e,n,o){let{
+tip:r}=t,s=Ue.map(i=>`${i} ${v(e[i][o+1])}`),a=Ku(t,n,o),c=[...a?[a]:[],tt(t.data,o),...s];r.replaceChildren(...c.map(i=>h("div",{},i))),r.hidden=!1,r.style.left=
 `${Math.max(Math.min(jn(t,n)+14,t.width-r.offsetWidth-4),0)}px`,r.style.top="24px"}function Ku(t,e,n){let{bands:o,canvas:r}=t;if(o===null)return"";let s=Zs(o,n,
 ta(t,e.clientY-r.getBoundingClientRect().top));return s<0?"":`${o.labels[s]}: ${v(It(o)(n)[s])}`}function Xu(t,e){let{data:n,row:o,view:r,width:s,shown:a}=t,c=i=>{
 let l=ct(t,Nt(t,o)+i*(r[1]-r[0])/s);return l===o?o+Math.sign(i):l};return e==="ArrowRight"?c(1):e==="ArrowLeft"?c(-1):e==="PageDown"?c(s/10):e==="PageUp"?c(-s/10):
-e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function ju(t,e){let{row:n,since:o,view:r}=t,s=Xu(t,e.key);if(s!==null)Ge(t,s,e.shiftKey?
-o??Math.min(n,s):null);else if(e.key==="+"||e.key==="=")Xn(t,1/1.6,(Nt(t,n)-r[0])/(r[1]-r[0]));else if(e.key==="-")Xn(t,1.6,.5);else if(e.key==="0")Ue(t,Pt(t));else if(e.
-key==="Escape"&&o!==null)Ge(t,n,null);else return!1;return!0}var aa=25;function ca(t,e,n,o){let r=Zt(e,n,o.by),s=ia(r),c=[He(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),i=r.
+e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function ju(t,e){let{row:n,since:o,view:r}=t,s=Xu(t,e.key);if(s!==null)Ke(t,s,e.shiftKey?
+o??Math.min(n,s):null);else if(e.key==="+"||e.key==="=")Xn(t,1/1.6,(Nt(t,n)-r[0])/(r[1]-r[0]));else if(e.key==="-")Xn(t,1.6,.5);else if(e.key==="0")We(t,Pt(t));else if(e.
+key==="Escape"&&o!==null)Ke(t,n,null);else return!1;return!0}var aa=25;function ca(t,e,n,o){let r=Zt(e,n,o.by),s=ia(r),c=[Fe(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),i=r.
 slice(0,aa).map(u=>qu(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...c)),h("tbody",{},...i)),f=Vu(r);t.replaceChildren(l,...f?[h("p",{class:"\
 cl-hint"},f)]:[])}function ia(t){return t.reduce((e,{bytes:n})=>e+n,0)}function Vu(t){if(!t.length)return"Nothing was in use.";let e=t.slice(aa);return e.length?
 `and ${C(e.length)} more with ${v(ia(e))}`:""}function qu(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:c,onPick:i}){let l=c===e,f=s?100*o/s:0,u=h("span",{class:"\
@@ -710,7 +710,7 @@ if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?Yu(e,n,o):Zu(e,n,o)).filter((
 `))]:[])}function Yn({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function qn(t){return`${v(t)} (${C(t)} bytes)`}function da(t,e,n){
 let o=e.strips[n.strip],r=`${v(o.bytes)} at ${Yn(t,o.addr)}`;return[["pool",$t(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
  in use",P(100*o.used/o.bytes)]]}function Yu(t,e,n){return[["size",qn(n.bytes)],["address",Yn(t,n.from)],...da(t,e,n)]}function Zu(t,e,n){let{allocation:o}=n,{bytes:r,
-requested:s,released:a,addr:c}=t.allocations,{cell:i,num_tensors:l,graph:f,user_metadata:u}=Fe(t,o),d=s[o];return[["held by",Ct(t,o).join(", ")],["size",qn(r[o])],
+requested:s,released:a,addr:c}=t.allocations,{cell:i,num_tensors:l,graph:f,user_metadata:u}=Be(t,o),d=s[o];return[["held by",Ct(t,o).join(", ")],["size",qn(r[o])],
 ["asked for",Number.isNaN(d)?null:qn(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",fa(t,o)??"not known"],...Ju(t,e,o),["cell",i],["\
 live tensors",l],["graphs",f],["metadata",u],["address",Yn(t,c[o])],...da(t,e,n)]}function Ju(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,c]=[o.alloc[n],o.
 done[n]];return[["allocated",a<0?"before the history":tt(t,a)],["age",a>=0&&r?M(r[Math.max(e.row,0)]-r[a]):null],["freed",c<s?tt(t,c):null]]}function ha(t){let e={parent:[-1],frame:[-1],depth:[0],leaf:new Int32Array(t.n)},n=new Map;for(let o=0;o<t.n;o++){let r=t.idsOf(o),s=0;for(let a=r.length-1;a>=0;a--){
@@ -718,8 +718,8 @@ let c=s*t.numFrames+r[a],i=n.get(c);i===void 0&&(i=e.parent.length,n.set(c,i),e.
 function pa(t,e,n){let o=t.parent.length,[r,s]=[new Float64Array(o),new Float64Array(o)];for(let a of n){let c=e.stack[a]<0?0:t.leaf[e.stack[a]];r[c]+=e.bytes[a],
 s[c]+=1}for(let a=o-1;a>0;a--)r[t.parent[a]]+=r[a],s[t.parent[a]]+=s[a];return{bytes:r,num:s}}function ma(t){let e=t.parent.map(()=>[]);for(let n=1;n<t.parent.length;n++)
 e[t.parent[n]].push(n);return e}function wa(t,e,n){let o=e.stacks.n?ha(e.stacks):null,r=o?o.parent.length:-1,s=o?{...o,parent:[...o.parent,0],depth:[...o.depth,1]}:null,a=s?ma(s):[],c=l=>l&&o&&
-l!==r?e.stacks.frameAt(o.frame[l]):null,i=Le(t,{theme:n.theme,label:"Bytes by call stack",placeholder:"Search functions and files",searchLabel:"Search call stac\
-ks",textOf(l){let f=c(l);return f?Pe(f):l?"no call stack":"all"},amountOf:(l,f)=>`${v(l)} (%) in ${_(f,"block")}`,format:v,notesOf:l=>[c(l)?.file??""],onZoom(l){
+l!==r?e.stacks.frameAt(o.frame[l]):null,i=Re(t,{theme:n.theme,label:"Bytes by call stack",placeholder:"Search functions and files",searchLabel:"Search call stac\
+ks",textOf(l){let f=c(l);return f?He(f):l?"no call stack":"all"},amountOf:(l,f)=>`${v(l)} (%) in ${_(f,"block")}`,format:v,notesOf:l=>[c(l)?.file??""],onZoom(l){
 !l||!o?n.onZoom(null):n.onZoom(l===r?f=>f<0:Qu(o,l))}});return{...i,get root(){return i.root},get graph(){return i.graph},show(l){if(!o||!s)return;let{bytes:f,num:u}=pa(
 o,e.allocations,l),{parent:d,depth:p}=s;i.show({parent:d,depth:p,children:a,weight:ga(f,a[0]),num:ga(u,a[0])})}}}function ga(t,e){let n=e.slice(0,-1).reduce((r,s)=>r+
 t[s],0),o=new Float64Array(t.length+1);return o.set(t),o[t.length]=t[0]-n,o}function Qu(t,e){let n=Uint8Array.from(t.leaf,o=>td(t,o,e)?1:0);return o=>o>=0&&n[o]===
@@ -733,7 +733,7 @@ n",{class:`mm-part mm-is-${t}`,title:`${e}: ${v(n)}`});return o.style.flexGrow=S
 return"No memory was reserved.";let e=P(ya(t,t.internal+t.external)),n=v(t.largest);return`Fragmentation ${e} of ${v(t.reserved)} reserved; the largest block th\
 at fits without new memory is ${n}.`}var xa=1.6;function ka(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
 hidden:!0}),a=h("p",{class:"mm-moment","aria-live":"polite"}),c=h("p",{class:"mm-legend"}),i=h("div",{class:"mm-fragmentation"}),l=h("div",{class:"mm-holders"}),
-f=h("div",{class:"mm-flame"}),u=rd(t,e),d=W("Colour",sd(),t.color,e.onColor),p=W("By",He(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
+f=h("div",{class:"mm-flame"}),u=rd(t,e),d=W("Colour",sd(),t.color,e.onColor),p=W("By",Fe(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
 [],...n.numRows?[ad(n.clock!==null,e),o,cd()]:[],a,...ld(n.header),i,h("div",{class:"mm-tools"},d.group,id(e)),c,h("div",{class:"mm-columns"},r,s),h("div",{class:"\
 mm-tools"},h("h4",{"aria-level":3},"Who holds it"),p.group),l,...n.stacks.n?[h("h4",{"aria-level":3},"Bytes by call stack"),f]:[]],curve:o,map:r,details:s,moment:a,
 legend:c,bar:i,holders:l,flame:f,devices:u,colors:d}}function rd({data:t,device:e},{onDevice:n}){let o=t.header.devices.map(({label:r},s)=>[String(s),r]);return W(
@@ -744,11 +744,11 @@ cl-hint"},"Click or drag along the curve to see what was there then.")}function 
 l":"Zoom of the map"},rt("\u2212","Zoom out",()=>t(1/xa)),rt("+","Zoom in",()=>t(xa)),rt("fit","Show all",e))}function ld({hidden:t}){if(!t.num)return[];let e=`${_(
 t.num,"small allocation")} (${v(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function Ma(t,e,n){let o=e.map(
 ({css:a,label:c})=>{let i=h("i",{});return i.style.background=a,h("span",{class:"mm-key",title:c},i,c)}),r=h("span",{class:"mm-key"},h("i",{class:"mm-waits"}),"\
-waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}var it=16,Zn=14,Ke=22,fd=[""," \xB7 small blocks"," \xB7 large blocks"];function Jn(t,e){let n=new Map;return e.strips.forEach((o,r)=>{let s=`${o.pool}/${o.kind}`,
+waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}var it=16,Zn=14,Xe=22,fd=[""," \xB7 small blocks"," \xB7 large blocks"];function Jn(t,e){let n=new Map;return e.strips.forEach((o,r)=>{let s=`${o.pool}/${o.kind}`,
 a=n.get(s)??{strips:[],bytes:0,used:0,pool:o.pool,kind:o.kind,label:$t(t.header.pools[o.pool])+fd[o.kind]};a.strips.push(r),a.bytes+=o.bytes,a.used+=o.used,n.set(
 s,a)}),[...n.values()].sort((o,r)=>o.pool-r.pool||r.kind-o.kind)}function Qn(t,e,n,o){let r=n*o,s=[],a=[],c={strip:[],from:[],bytes:[],x:[]},i=0,l=()=>{a.push({
 y:i,first:c.strip.length,end:c.strip.length}),i+=it},f=(u,d,p,g)=>{c.strip.push(u),c.from.push(d),c.bytes.push(p),c.x.push(g/o),a[a.length-1].end=c.strip.length};
-for(let u of e){s.push({y:i,group:u}),i+=Ke,l();let d=0;for(let p of u.strips){let{bytes:g}=t.strips[p];d>0&&d+g>r&&(l(),d=0);for(let w=0;w<g;w+=r)w>0&&l(),f(p,
+for(let u of e){s.push({y:i,group:u}),i+=Xe,l();let d=0;for(let p of u.strips){let{bytes:g}=t.strips[p];d>0&&d+g>r&&(l(),d=0);for(let w=0;w<g;w+=r)w>0&&l(),f(p,
 w,Math.min(r,g-w),d);let m=g>r?r:g;d+=m+ud(g/o)*o}i+=4}return{heads:s,lines:a,part:c,height:i,width:n,bytesPerPx:o}}function ud(t){return t>=12?3:t>=4?1:0}function va(t,e,n,o){
 let r=Math.max(...e.map(c=>c.bytes),1),[s,a]=[r/n/4096,r*1.5/n];for(let c=0;c<24;c++){let i=Math.sqrt(s*a);Qn(t,e,n,i).height>o?s=i:a=i}return a}function Jt(t,e){
 let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r].y<=e?n=r+1:o=r}return n-1}function to(t,e,n,o,r){let[s,a]=[n,o];for(;s<a;){let c=s+a>>1;t.addr[e[c]]+t.bytes[e[c]]<=
@@ -771,8 +771,8 @@ e.row,m=r?.[c]===1,w=m?a.dim:s.pixels[o[c]],y=g?hd:eo,x=Math.round(i),b=Math.min
 (a.weight[I]=l-i,a.line[I]=w,a.kind[I]=y);return}if(a.line.fill(w,x,b),a.kind.fill(y,x,b),a.weight.fill(1,x,b),b-x<=3*n)return;a.line.fill(m?no:s.edges[o[c]],b-
 Math.round(n),b);let S=(b-x)/n;S>pd&&d.length<wd&&!m&&!g&&d.push({allocation:p,code:o[c],x:x/n,width:S,y:u})}function Md(t,e,n,o,r){let{width:s,line:a,kind:c}=e;
 for(let i=Math.max(n,0);i<Math.min(n+o,r);i++){let l=i*s;t.set(a,l);for(let f=0;f<s;f++){if(c[f]===eo)continue;let u=(f+i)%dd;c[f]===Aa?u===0&&(t[l+f]=e.hatch):
-u<2&&(t[l+f]=no)}}}function vd(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:c}of e.heads){if(a+Ke<n||a>n+o)continue;
-let i=_(c.strips.length,"segment"),l=v(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${v(c.bytes)} in ${i}, ${l} free`;t.fillText(ft(t,f,e.width),0,a-n+Ke/2+1)}}function Ad(t,{
+u<2&&(t[l+f]=no)}}}function vd(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:c}of e.heads){if(a+Xe<n||a>n+o)continue;
+let i=_(c.strips.length,"segment"),l=v(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${v(c.bytes)} in ${i}, ${l} free`;t.fillText(ft(t,f,e.width),0,a-n+Xe/2+1)}}function Ad(t,{
 data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:c,x:i,width:l,y:f}of Td(s)){let[u,d,p]=n.rgb[c];t.fillStyle=.299*u+.587*d+.114*p>
 140?"#000000":"#ffffff";let g=Sd(t,e,a,l-8);g&&t.fillText(g,i+4,f-o+it/2-.5)}}function Sd(t,e,n,o){let r=Ed(e,n),s=ft(t,r,o,gd),a=v(e.allocations.bytes[n]);return s===
 r||s.length>=a.length+md?s:t.measureText(a).width<=o?a:""}function Td(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===void 0||n.width>o.width)&&
@@ -784,34 +784,34 @@ return te(t,e,n,e.strips[n].addr)}function Oa({data:t},{moment:e},n){let o=e.str
 data:s}=t;if(!r)return oo(t,e,o[0]);let a=e.moment.strips[r.strip],c=n>0?r.from+r.bytes:r.from-1;if(c>=a.addr&&c<a.addr+a.bytes)return te(s,e.moment,r.strip,c);
 let i=o.indexOf(r.strip)+n;return i<0||i>=o.length?r:n>0?oo(t,e,o[i]):Oa(t,e,o[i])}function $d(t,e,n){let{chosen:o,data:r,width:s}=t,{moment:a,layout:c}=e;if(!o)
 return $a(t,e,1);let i=wt(a,c,o).at(n>0?-1:0),l=i&&c.lines[Jt(c.lines,i.y)+n];return l?Qt(r,a,c,Math.min(i.x+1,s-2),l.y+1)??Qt(r,a,c,c.part.x[l.first],l.y+1):o}var La=420,Cd=60,_d=6e4;function Ra(t,e,n){let o=Ld(e,n);return t.replaceChildren(o.scroller,o.tip,o.spoken),Hd(o),{show:r=>Rd(o,r),setColor(r){return o.color=r,
-Xe(o)},setDim(r){o.isDimmed=r,Xe(o)},choose:r=>ro(o,r,!0),zoomBy:r=>je(o,r,null),fit:()=>je(o,1/o.zoom,null),setTheme(r){return o.theme=r,Xe(o)},resize(){o.picture&&
-o.scroller.clientWidth!==o.width&&so(o,o.picture.moment)},stats:()=>({script:o.script,zoom:o.zoom,lines:o.picture?.layout.lines.length??0}),hitAt:(r,s)=>Ve(o,{x:r,
+je(o)},setDim(r){o.isDimmed=r,je(o)},choose:r=>ro(o,r,!0),zoomBy:r=>Ve(o,r,null),fit:()=>Ve(o,1/o.zoom,null),setTheme(r){return o.theme=r,je(o)},resize(){o.picture&&
+o.scroller.clientWidth!==o.width&&so(o,o.picture.moment)},stats:()=>({script:o.script,zoom:o.zoom,lines:o.picture?.layout.lines.length??0}),hitAt:(r,s)=>qe(o,{x:r,
 y:s}),boxesOf:r=>o.picture?wt(o.picture.moment,o.picture.layout,r):[],destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function Ld(t,e){let n=h("\
 canvas",{class:"mm-canvas",tabindex:0,role:"application","aria-label":"Pool map. Arrow keys go from block to block, plus and minus zoom, 0 shows all."}),o=h("ca\
 nvas",{class:"mm-over","aria-hidden":"true"}),r=h("div",{class:"mm-spacer"}),s=h("div",{class:"mm-stage"},n,o);return{data:t,options:e,canvas:n,over:o,stage:s,spacer:r,
 scroller:h("div",{class:"mm-scroll"},s,r),tip:h("div",{class:"mm-tip",hidden:!0}),spoken:h("p",{class:"mm-said","aria-live":"polite"}),theme:e.theme,color:e.color,
 isDimmed:null,zoom:1,hover:null,chosen:null,picture:null,colors:null,width:0,height:0,ratio:1,numLines:3,pending:0,script:[]}}function Rd(t,e){let{picture:n}=t;
 if(t.hover=null,t.tip.hidden=!0,n&&Id(n.moment,e)){let o=Jn(t.data,e);o.forEach((r,s)=>{n.layout.heads[s].group=r}),t.picture={...n,moment:e,groups:o}}else so(t,
-e);return Xe(t)}function Id(t,e){return t.device!==e.device||t.strips.length!==e.strips.length?!1:e.strips.every(({addr:n,bytes:o,pool:r,kind:s},a)=>{let c=t.strips[a];
+e);return je(t)}function Id(t,e){return t.device!==e.device||t.strips.length!==e.strips.length?!1:e.strips.every(({addr:n,bytes:o,pool:r,kind:s},a)=>{let c=t.strips[a];
 return n===c.addr&&o===c.bytes&&r===c.pool&&s===c.kind})}function so(t,e,n=null){let o=Jn(t.data,e);t.width=Math.max(t.scroller.clientWidth||t.width,160);let r=va(
 e,o,t.width,Nd(t,e,o)),s=Qn(e,o,t.width,r/t.zoom);t.picture={moment:e,groups:o,layout:s},t.height=Math.max(Math.min(s.height,La),Cd),t.ratio=Math.min(devicePixelRatio||
 1,2),t.scroller.style.height=`${t.height}px`,t.stage.style.height=`${t.height}px`,t.spacer.style.height=`${Math.max(s.height-t.height,0)}px`;for(let a of[t.canvas,
 t.over])a.width=Math.floor(t.width*t.ratio),a.height=Math.floor(t.height*t.ratio),a.style.width=`${t.width}px`,a.style.height=`${t.height}px`;if(n){let[a]=wt(e,
 s,n.hit);a&&(t.scroller.scrollTop=a.y-n.y)}ao(t)}function Nd(t,e,n){return t.numLines=Math.max(t.numLines,Math.ceil(e.allocations.length/4),e.strips.length),Math.
-min(La-4,n.length*26+t.numLines*it)}function Xe(t){if(!t.picture)return[];let{moment:e}=t.picture,{isDimmed:n}=t,o=Ks(t.data,e,t.color,t.theme);return t.colors=
+min(La-4,n.length*26+t.numLines*it)}function je(t){if(!t.picture)return[];let{moment:e}=t.picture,{isDimmed:n}=t,o=Ks(t.data,e,t.color,t.theme);return t.colors=
 {coloring:o,codes:Uint16Array.from(e.allocations,o.of),isDim:n&&Uint8Array.from(e.allocations,r=>n(r)?1:0)},ao(t),o.legend}function ao(t){t.pending||(t.pending=
 requestAnimationFrame(()=>{t.pending=0;let{picture:e,colors:n}=t;e&&n?.codes.length===e.moment.allocations.length&&Pd(t,e,n)}))}function Pd(t,{moment:e,layout:n},o){
 let{data:r,theme:s,height:a,ratio:c}=t,i=performance.now(),l=getComputedStyle(t.canvas),[f,u,d]=[l.color,l.fontFamily,t.scroller.scrollTop];Sa(N(t.canvas),{data:r,
 moment:e,layout:n,...o,theme:s,top:d,height:a,ratio:c,ink:f,font:u}),co(t),t.script.push(performance.now()-i),t.script.length>2e3&&t.script.splice(0,1e3)}function co(t){
 let{picture:e,hover:n,chosen:o}=t,r=N(t.over);r.setTransform(t.ratio,0,0,t.ratio,0,0),r.clearRect(0,0,t.width,t.height),e&&(r.strokeStyle=getComputedStyle(t.canvas).
 color,n&&Ca(t,e,r,n,1.5),o&&Ca(t,e,r,o,2.5))}function Ca({scroller:t,height:e},{moment:n,layout:o},r,s,a){if(s.strip>=n.strips.length)return;let c=t.scrollTop;r.
-lineWidth=a;for(let i of wt(n,o,s))i.y+it<c||i.y>c+e||r.strokeRect(i.x-.5,i.y-c-.5,Math.max(i.width,2)+1,i.height+1)}function je(t,e,n){if(!t.picture)return;let{
-moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=Ve(t,{x:n?n.x:1,y:s}),c=Math.max(_d/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
-c),t.tip.hidden=!0,so(t,o,a&&{hit:{...a,bytes:Math.max(a.bytes,1)},y:s})}function Ve({data:t,picture:e,scroller:n},{x:o,y:r}){return e&&Qt(t,e.moment,e.layout,o,
+lineWidth=a;for(let i of wt(n,o,s))i.y+it<c||i.y>c+e||r.strokeRect(i.x-.5,i.y-c-.5,Math.max(i.width,2)+1,i.height+1)}function Ve(t,e,n){if(!t.picture)return;let{
+moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=qe(t,{x:n?n.x:1,y:s}),c=Math.max(_d/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
+c),t.tip.hidden=!0,so(t,o,a&&{hit:{...a,bytes:Math.max(a.bytes,1)},y:s})}function qe({data:t,picture:e,scroller:n},{x:o,y:r}){return e&&Qt(t,e.moment,e.layout,o,
 r+n.scrollTop)}function Hd(t){let{canvas:e,scroller:n}=t,o=s=>{let a=e.getBoundingClientRect();return{x:s.clientX-a.left,y:s.clientY-a.top}},r=s=>{!(s.ctrlKey||
-s.metaKey)||!t.picture||(s.preventDefault(),je(t,Math.exp(-s.deltaY/200),o(s)))};n.addEventListener("scroll",()=>ao(t)),n.addEventListener("wheel",r,{passive:!1}),
-e.addEventListener("pointermove",s=>{let a=o(s);t.picture&&_a(t,Ve(t,a),a)}),e.addEventListener("pointerleave",()=>_a(t,null,{x:0,y:0})),e.addEventListener("cli\
-ck",s=>{t.picture&&ro(t,Ve(t,o(s)),!1)}),e.addEventListener("keydown",s=>Ta(t,s,{choose:(a,c)=>ro(t,a,c),zoom:a=>je(t,a,null)}))}function _a(t,e,n){let{tip:o}=t,
+s.metaKey)||!t.picture||(s.preventDefault(),Ve(t,Math.exp(-s.deltaY/200),o(s)))};n.addEventListener("scroll",()=>ao(t)),n.addEventListener("wheel",r,{passive:!1}),
+e.addEventListener("pointermove",s=>{let a=o(s);t.picture&&_a(t,qe(t,a),a)}),e.addEventListener("pointerleave",()=>_a(t,null,{x:0,y:0})),e.addEventListener("cli\
+ck",s=>{t.picture&&ro(t,qe(t,o(s)),!1)}),e.addEventListener("keydown",s=>Ta(t,s,{choose:(a,c)=>ro(t,a,c),zoom:a=>Ve(t,a,null)}))}function _a(t,e,n){let{tip:o}=t,
 r=e!==null&&e.strip===t.hover?.strip&&e.from===t.hover.from;if(t.hover=e,o.hidden=!e,e){r||o.replaceChildren(...t.options.describe(e).map(c=>h("div",{},c)));let s=Math.
 min(n.x+14,t.width-o.offsetWidth-4),a=n.y+18+o.offsetHeight<t.height;o.style.left=`${Math.max(s,0)}px`,o.style.top=`${a?n.y+18:Math.max(n.y-o.offsetHeight-8,0)}\
 px`}r||co(t)}function ro(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[c]=wt(o.moment,o.layout,e),i=r.scrollTop;c&&(c.y<i||c.
@@ -823,14 +823,14 @@ a,c,i])l.destroy();t.replaceChildren()}}}function Bd(t,e){let n=Dd(t),o=zd(t),r=
 allocations,peak:null,by:n,picked:null,color:n,theme:e,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=ka(s,{onDevice:i=>io(c,i),onAxis:i=>c.
 curve.setAxis(i),onPeak:()=>c.peak&&bt(c,c.peak.row,null),onEnd:()=>bt(c,t.numRows-1,null),onZoom:i=>c.pool.zoomBy(i),onFit:()=>c.pool.fit(),onColor:i=>Pa(c,i),
 onGrouping:i=>qd(c,i)}),c=Object.assign(s,{parts:a,curve:sa(a.curve,t,{theme:e,onMoment:(i,l)=>bt(c,i,l)}),pool:Ra(a.map,t,{theme:e,color:n,describe:i=>la(t,c.moment,
-i),onChoose:i=>Yd(c,i)}),flame:wa(a.flame,t,{theme:e,onZoom(i){c.isInNode=i,qe(c)}})});return c}function zd({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.
+i),onChoose:i=>Yd(c,i)}),flame:wa(a.flame,t,{theme:e,onZoom(i){c.isInNode=i,Ye(c)}})});return c}function zd({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.
 reserved_bytes>e[n].reserved_bytes?r:n,0)}function Dd({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function io(t,e){let{data:n}=t;
-if(t.device=e,t.parts.devices.mark(String(e)),t.picked=null,n.numRows){let o=Ie(n,e),r=Ne(o.allocated);t.peak={row:r,bytes:o.allocated[r+1]};let{index:s}=n.header.
+if(t.device=e,t.parts.devices.mark(String(e)),t.picked=null,n.numRows){let o=Ne(n,e),r=Pe(o.allocated);t.peak={row:r,bytes:o.allocated[r+1]};let{index:s}=n.header.
 devices[e],a=n.header.marks.filter(c=>c.device===null||c.device===s);t.curve.show(o,t.peak,a),fo(t)}bt(t,t.row,t.since)}function bt(t,e,n){t.row=e,t.since=n,t.data.
 numRows&&t.curve.setMoment(e,n),cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>Na(t))}function Ud(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)
-return;let a=Number(BigInt(o)-BigInt(s.t0)),[c,i]=[ze(r,e+a),ze(r,n+a)];bt(t,i,c===i?null:c)}function Na(t){let{data:e,row:n,since:o,parts:r,chosen:s}=t,{alloc:a}=e.
+return;let a=Number(BigInt(o)-BigInt(s.t0)),[c,i]=[De(r,e+a),De(r,n+a)];bt(t,i,c===i?null:c)}function Na(t){let{data:e,row:n,since:o,parts:r,chosen:s}=t,{alloc:a}=e.
 allocations;t.moment=_t(e,t.device,n),t.counted=t.moment.allocations.filter(c=>o===null||a[c]>o),r.moment.replaceChildren(...Kd(t)),ba(r.bar,t.moment),uo(t,t.pool.
-show(t.moment)),qe(t),clearTimeout(t.settling),t.settling=setTimeout(()=>Wd(t),t.isSettled?Fd:0),s&&t.pool.choose(Gd(t,s.allocation))}function Wd(t){t.isSettled=
+show(t.moment)),Ye(t),clearTimeout(t.settling),t.settling=setTimeout(()=>Wd(t),t.isSettled?Fd:0),s&&t.pool.choose(Gd(t,s.allocation))}function Wd(t){t.isSettled=
 !0,lo(t),t.flame.show(t.counted)}function Gd({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:c,
 end:i})=>c<=s&&s<i);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function Kd({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,c=jd(
 t,e,s),i=_(o.allocations.length,"block"),l=_(o.strips.length,"segment"),f=`${v(a.allocated)} allocated in ${i}, ${v(a.reserved)} reserved in ${l}`,u=a.pending?`\
@@ -839,8 +839,8 @@ numRows-1?Xd(t,o):"";return[h("strong",{},`${c}: `),`${f}${u}${d}${g}.${p}`]}fun
 0&&(o+=e[r]);return o?`; ${v(o)} was allocated before recording`:""}function jd(t,e,n){return e===n?.row?`At the peak (${tt(t,e)})`:e===t.numRows-1?"At the end":
 e<0?"Before the first action":`After ${tt(t,e)}`}function Vd(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=_(e.length,"block");return` ${v(o)} of i\
 t in ${r} came since ${tt(t,n)} and stayed; the rest is pale.`}function lo(t){ca(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,
-lo(t),qe(t)}})}function qe({data:t,pool:e,since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:c}=t.allocations;
-e.setDim(i=>n!==null&&a[i]<=n||o!==null&&Wn(t,i,r)!==o||s!==null&&!s(c[i]))}function qd(t,e){t.by=e,t.picked=null,lo(t),qe(t)}function Pa(t,e){t.color=e,t.parts.
+lo(t),Ye(t)}})}function Ye({data:t,pool:e,since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:c}=t.allocations;
+e.setDim(i=>n!==null&&a[i]<=n||o!==null&&Wn(t,i,r)!==o||s!==null&&!s(c[i]))}function qd(t,e){t.by=e,t.picked=null,lo(t),Ye(t)}function Pa(t,e){t.color=e,t.parts.
 colors.mark(e),uo(t,t.pool.setColor(e)),fo(t)}function fo({data:t,device:e,color:n,theme:o,curve:r}){t.numRows&&r.setBands(Ys(t,e,n,o))}function uo({parts:t,moment:e},n){
 Ma(t.legend,n,e.sums.pending>0)}function Yd(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;ua(n,t.data,t.moment,e),o!==n.hidden&&t.pool.resize()}var Zd=1500;function Ha(t){let e=G(t),[n]=R(e,".cl-race-code",HTMLElement);n&&Qd(n);let[o]=R(e,":scope > .cudalens-race-value",HTMLElement);return o&&Jd(e,o),e}
 function Jd(t,e){let n=`cl-race-tab-${Math.random().toString(36).slice(2)}`,o=[...t.children].filter(i=>i!==e&&!i.matches("h4, .cl-race-what")),r=h("div",{class:"\
@@ -868,10 +868,10 @@ r)))}function ho(t,e){t.items[t.at]?.setAttribute("aria-selected","false"),t.at=
 n<t.scrollTop?t.scrollTop=n:n+e.offsetHeight>t.scrollTop+t.clientHeight&&(t.scrollTop=n+e.offsetHeight-t.clientHeight)}function Wa(t,e){ho(t,e),t.onChoose?.(t.shown[e])}
 function ah(t,e){t.shown.some(o=>o.row===e)||(t.kind=null,za(t),Da(t));let n=t.shown.findIndex(o=>o.row===e);n>=0&&ho(t,n)}function ch(t){t.list.addEventListener(
 "keydown",e=>{if(e.ctrlKey||e.metaKey||e.altKey)return;let n=t.shown.length-1,o={ArrowDown:t.at+1,ArrowUp:t.at-1,Home:0,End:n,PageDown:t.at+Fa,PageUp:t.at-Fa};e.
-key in o&&(e.preventDefault(),e.stopPropagation(),Wa(t,Math.min(Math.max(o[e.key],0),n)))})}async function Ye(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("gzip"));return new Uint8Array(await new Response(e).arrayBuffer())}async function po(t){
-return JSON.parse(new TextDecoder().decode(await Ye(t)))}var Ga=Symbol.for("cudalens.libraries");function ih(){let t=globalThis;return t[Ga]??=new Map,t[Ga]}async function mo(t,e,n,o=""){
+key in o&&(e.preventDefault(),e.stopPropagation(),Wa(t,Math.min(Math.max(o[e.key],0),n)))})}async function Ze(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("gzip"));return new Uint8Array(await new Response(e).arrayBuffer())}async function po(t){
+return JSON.parse(new TextDecoder().decode(await Ze(t)))}var Ga=Symbol.for("cudalens.libraries");function ih(){let t=globalThis;return t[Ga]??=new Map,t[Ga]}async function mo(t,e,n,o=""){
 let r=ih(),s=`${t}@${e}`,a=`${s} from ${o}`,c=()=>r.get(s)??r.get(a);for(let l=c();l;l=c()){let f=await l.catch(()=>null);if(f)return f.default}let i=n(t).then(
-Ye).then(lh);return r.set(a,i),i.then(()=>r.set(s,i)).catch(()=>{}).then(()=>r.delete(a)),(await i).default}var Ka=["$","moduleName"];async function lh(t){let e=URL.
+Ze).then(lh);return r.set(a,i),i.then(()=>r.set(s,i)).catch(()=>{}).then(()=>r.delete(a)),(await i).default}var Ka=["$","moduleName"];async function lh(t){let e=URL.
 createObjectURL(new Blob([t],{type:"text/javascript"})),n=Ka.map(o=>Object.getOwnPropertyDescriptor(globalThis,o));try{let o=await import(e);return"default"in o?
 o:{default:Reflect.get(globalThis,"moduleName")}}finally{URL.revokeObjectURL(e),Ka.forEach((o,r)=>{let s=n[r];s?Object.defineProperty(globalThis,o,s):Reflect.deleteProperty(
 globalThis,o)})}}function Xa(t,e,n){let o=Math.random().toString(36).slice(2),r=new Set,s="",a=n.map(({key:f})=>h("div",{id:`cl-${o}-${f}`,class:"cl-tab-panel",role:"tabpanel",hidden:!0})),
@@ -884,26 +884,26 @@ map(c=>c<fh);e.forEach((c,i)=>{let l=c.cells[0].querySelector(".cl-place");l&&(l
 `${uh*n[i]+(o[i]?0:dh)+10}px`});let s=e.map((c,i)=>{if(!o[i])return null;let l=()=>{r[i]=!r[i],a()},f=c.cells[0].textContent,u=h("button",{type:"button",class:"\
 cl-fold","aria-label":`Modules in ${f}`});return u.addEventListener("click",d=>{d.stopPropagation(),l()}),c.cells[0].prepend(u),u}),a=()=>{let c=1/0;e.forEach((i,l)=>{
 n[l]<=c&&(c=1/0),i.hidden=n[l]>c,s[l]?.setAttribute("aria-expanded",String(r[l])),s[l]&&(s[l].textContent=r[l]?"\u25BE":"\u25B8"),!i.hidden&&o[l]&&!r[l]&&(c=n[l])})};
-a()}var Ze=0,ee=1,go=2,qa=3,Ya=4,Je=5,Qe=6,Za=7,F=8,Va="ProfilerStep*",hh=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function Ja(t){let e=Float64Array.
+a()}var Je=0,ee=1,go=2,qa=3,Ya=4,Qe=5,tn=6,Za=7,F=8,Va="ProfilerStep*",hh=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function Ja(t){let e=Float64Array.
 from(t.self),n=new Int32Array(t.n);for(let r=0;r<t.n;r++)n[r]=t.flags[r]&L.folded?n[t.parent[r]]:r,n[r]!==r&&(e[n[r]]+=t.self[r]);let o=t.header.step_names;return{
 self:e,key:ph(t,o),steps:o}}function ph({n:t,flags:e,lane:n,name:o,header:r},s){let a=Uint32Array.from(r.names.keys());for(let f of s)a[f]=s[0];let c=Uint8Array.
 from(r.lanes,({kind:f})=>+(f==="device")),i=L.folded|L.instant,l=new Int32Array(t);for(let f=0;f<t;f++)l[f]=e[f]&i?-1:a[o[f]]*2+c[n[f]];return l}function*Qa(t,e,n){
 let o=mh(2*t.header.names.length);for(let[a,c]of ut(0,t.n))wh(t,e,n,o,a,c),yield;let r=gh(o);for(let[a,c]of ut(0,t.n))bh(t,e,n,r,o,a,c),yield;let s=[...r.keys()].
-filter(a=>o[a*F+ee]);return s.sort((a,c)=>o[a*F+Ze]-o[c*F+Ze]),xh(s.map(a=>yh(t,e,o,a)))}function mh(t){let e=new Float64Array(t*F);for(let n=0;n<e.length;n+=F)
-e[n+Je]=1/0,e[n+Qe]=-1/0;return e}function gh(t){return Float64Array.from({length:t.length/F},(e,n)=>t[n*F+go]/t[n*F+ee])}function wh({flags:t,dur:e},{self:n,key:o},r,s,a,c){
-for(let i=a;i<c;i++){if(r!==null&&!r[i]||o[i]<0)continue;let l=o[i]*F,f=e[i],u=n[i];s[l+ee]===0&&(s[l+Ze]=i),s[l+ee]+=1,s[l+go]+=f,s[l+qa]+=u,t[i]&L.waiting||(s[l+
-Ya]+=u),f<s[l+Je]&&(s[l+Je]=f),f>s[l+Qe]&&(s[l+Qe]=f)}}function bh({dur:t},{key:e},n,o,r,s,a){for(let c=s;c<a;c++){if(n!==null&&!n[c]||e[c]<0)continue;let i=t[c]-
+filter(a=>o[a*F+ee]);return s.sort((a,c)=>o[a*F+Je]-o[c*F+Je]),xh(s.map(a=>yh(t,e,o,a)))}function mh(t){let e=new Float64Array(t*F);for(let n=0;n<e.length;n+=F)
+e[n+Qe]=1/0,e[n+tn]=-1/0;return e}function gh(t){return Float64Array.from({length:t.length/F},(e,n)=>t[n*F+go]/t[n*F+ee])}function wh({flags:t,dur:e},{self:n,key:o},r,s,a,c){
+for(let i=a;i<c;i++){if(r!==null&&!r[i]||o[i]<0)continue;let l=o[i]*F,f=e[i],u=n[i];s[l+ee]===0&&(s[l+Je]=i),s[l+ee]+=1,s[l+go]+=f,s[l+qa]+=u,t[i]&L.waiting||(s[l+
+Ya]+=u),f<s[l+Qe]&&(s[l+Qe]=f),f>s[l+tn]&&(s[l+tn]=f)}}function bh({dur:t},{key:e},n,o,r,s,a){for(let c=s;c<a;c++){if(n!==null&&!n[c]||e[c]<0)continue;let i=t[c]-
 o[e[c]];r[e[c]*F+Za]+=i*i}}function yh(t,e,n,o){let r=o>>1,s=e.steps.includes(r),a=n.subarray(o*F,(o+1)*F),[c,i]=[a[ee],a[go]];return{ids:s?e.steps:[r],name:s?Va:
-t.header.names[r],short:s?Va:j(t.header,r),side:o&1,cat:t.header.cats[t.cat[a[Ze]]],count:c,total:i,self:a[qa],cost:a[Ya],min:a[Je],max:a[Qe],mean:i/c,std:c>1?Math.
+t.header.names[r],short:s?Va:j(t.header,r),side:o&1,cat:t.header.cats[t.cat[a[Je]]],count:c,total:i,self:a[qa],cost:a[Ya],min:a[Qe],max:a[tn],mean:i/c,std:c>1?Math.
 sqrt(a[Za]/(c-1)):null}}function xh(t){let e=o=>hh.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.map(({cost:o,...r})=>({...r,share:n[r.side]>
 0?100*e({...r,cost:o})/n[r.side]:0}))}var kh={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
 set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function Mh({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${M(e)}</span>`:"";return`${M(
 t)}${n}`}function vh({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${P(t)} ${n}`}function Ah({name:t,
 short:e}){return`<span class="name" title="${ce(t)}">${ce(e)}</span>`}function tc({cat:t}){return kh[t]??t}function Ft(t,e,n,o){let r=e==="name"||e==="cat";return{
-title:t,data:e,...r?{}:{className:"number"},render:(s,a,c)=>a==="display"?o(c):n(c),searchable:r,orderSequence:["desc","asc"]}}function tn(t,e){return Ft(t,e,n=>n[e],
+title:t,data:e,...r?{}:{className:"number"},render:(s,a,c)=>a==="display"?o(c):n(c),searchable:r,orderSequence:["desc","asc"]}}function en(t,e){return Ft(t,e,n=>n[e],
 n=>M(n[e]))}var wo=[Ft("Name","name",t=>`${t.short} ${t.name}`,Ah),Ft("Kind","cat",tc,t=>`<span class="kind">${ce(tc(t))}</span>`),Ft("Count","count",t=>t.count,
-t=>C(t.count)),tn("Total","total"),tn("Self","self"),Ft("Mean \xB1 sd","mean",t=>t.mean,Mh),tn("Min","min"),tn("Max","max"),Ft("Share of self","share",t=>t.share,
-vh)];function yt(t){return wo.findIndex(e=>e.data===t)}var ec=yt("share"),en=[{width:1e3,columns:[yt("min"),yt("max")]},{width:760,columns:[yt("cat"),yt("total")]},
+t=>C(t.count)),en("Total","total"),en("Self","self"),Ft("Mean \xB1 sd","mean",t=>t.mean,Mh),en("Min","min"),en("Max","max"),Ft("Share of self","share",t=>t.share,
+vh)];function yt(t){return wo.findIndex(e=>e.data===t)}var ec=yt("share"),nn=[{width:1e3,columns:[yt("min"),yt("max")]},{width:760,columns:[yt("cat"),yt("total")]},
 {width:600,columns:[yt("mean"),yt("count")]}];var nc=`
 :host { display: block; container-type: inline-size; --dt-html-background: transparent; --dt-row-selected: var(--cl-selected-rgb); font: inherit; color: inherit\
 ; }
@@ -979,8 +979,8 @@ let r=s=>{let a=s.composedPath().find(_h),c=a&&t.row(a).data();if(!c)return;let 
 "click",r),n.addEventListener("keydown",s=>{let[a]=s.composedPath();s.key!=="Enter"&&s.key!==" "||!(a instanceof HTMLTableRowElement)||(s.preventDefault(),r(s))})}
 function _h(t){return t instanceof HTMLTableRowElement&&t.parentElement?.tagName==="TBODY"}function Lh(t,e,n){let o=e.every(a=>t.has(a)),r=o&&t.size===e.length,
 s=new Set(n?t:[]);for(let a of e)n&&o?s.delete(a):(n||!r)&&s.add(a);return s}function bo(t,e,n){let o=e.isWhole?1/0:n.clientWidth;if(o===0||o===e.width)return;e.
-width=o;let r=n.clientWidth<en[0].width;n.setAttribute("data-view",r?e.isWhole?"whole":"narrow":"wide"),n.toggleAttribute("data-slim",o<en[2].width);for(let{width:s,
-columns:a}of en)t.columns(a).visible(o>=s)}function Rh(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",onclick:()=>{t.isWhole=!t.isWhole,
+width=o;let r=n.clientWidth<nn[0].width;n.setAttribute("data-view",r?e.isWhole?"whole":"narrow":"wide"),n.toggleAttribute("data-slim",o<nn[2].width);for(let{width:s,
+columns:a}of nn)t.columns(a).visible(o>=s)}function Rh(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",onclick:()=>{t.isWhole=!t.isWhole,
 o.setAttribute("aria-pressed",String(t.isWhole)),e()}},"All columns");return o}var Ih=1500;function et(t,e,n,o=""){let r=async c=>{if(c.stopPropagation(),n!==null)try{await navigator.clipboard.writeText(n),a.textContent="Copied",setTimeout(
 ()=>{a.textContent=t},Ih)}catch{a.replaceWith(h("code",{class:"cl-copy-text",tabindex:0},n))}},a=h("button",{...{class:"cl-button cl-copy",type:"button",title:n===
 null?o:e},disabled:n===null,"data-text":n},t);return a.addEventListener("click",r),a}function cc(t){let e=a=>(t.querySelector(`.cl-find-${a}`)?.textContent??"").
@@ -1021,7 +1021,7 @@ set({event:c,range:null,names:null},"flame")}),V(o.flame.update(s.get()))},onSho
 title:c,fill:l=>Wh(t,e,l,a,i)}]:[]})])}var Uh=[["lines","Lines"],["modules","Modules"],["steps","Steps"]];function Wh({store:t},e,n,o,r){let s=h("div",{class:`c\
 udalens-${o}`},G(r));for(let a of s.querySelectorAll("details:first-child"))a.setAttribute("open","");ja(s),n.append(s),ko(s,"tbody tr[data-event]",a=>{let c=e.
 eventOf(Number(a.dataset.event));return c>=0&&t.set({event:c,range:null,names:null},o),c>=0})}async function bc(t,e){let{asset:n,versions:o,sender:r}=t.source,[
-s,a]=await Promise.all([mo("datatables.js",o.datatables,n,r),n("datatables.css").then(Ye)]);t.isClosed()||(t.panels.table=sc(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().
+s,a]=await Promise.all([mo("datatables.js",o.datatables,n,r),n("datatables.css").then(Ze)]);t.isClosed()||(t.panels.table=sc(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().
 decode(a),theme:t.theme,onNames:c=>t.store.set({names:c},"table")}))}function yc({source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",
 {class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU readings",h("span",{},t.facts.metrics??""));e.metrics.replaceChildren(a,s),e.metrics.hidden=!1;let c=kc(
 r,r.metrics);n.metrics=gs(s,r.metrics,r.header.metrics.gauges,{theme:o,view:c})}async function xc(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,
@@ -1092,10 +1092,10 @@ resize(),t.panels.flame?.resize(),t.panels.metrics?.resize(),t.panels.memoryMap?
 t.theme=e,t.root.dataset.theme=e;for(let n of Object.values(t.panels))n.setTheme(e)}function Rc({root:t,parts:e,source:n,data:o},r,s="The live view cannot be sh\
 own"){let a=r instanceof ie;if(a&&!o){t.dataset.state="failed",n.onGone?.();return}e.status.remove(),e.message.hidden=!1,e.message.append(h("p",{},`${s}: ${r instanceof
 Error?r.message:r}`)),t.dataset.state="failed",n.onFail?.(),a||console.error(r)}function gp(t){t.isOpen=!1,clearTimeout(t.following);for(let e of Object.values(
-t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function nn(t){let e=document.getElementById(t);if(e===null)throw new Error(`the report has no element ${t}`);return e}function Ic(t){return nn(t).textContent??
+t.panels))e.destroy();for(let e of t.cleanups.splice(0))e();t.root.replaceChildren()}function on(t){let e=document.getElementById(t);if(e===null)throw new Error(`the report has no element ${t}`);return e}function Ic(t){return on(t).textContent??
 ""}async function ne(t){let e=Ic(t),n=Uint8Array;if(n.fromBase64)return n.fromBase64(e);let o=atob(e),r=new Uint8Array(o.length);for(let s=0;s<o.length;s++)r[s]=
-o.charCodeAt(s);return r}function wp(){let t=nn("cudalens-app"),e=nn("cudalens-static"),n=JSON.parse(Ic("cudalens-facts")),o=Cc(t,{...n,payload:()=>ne("cudalens\
+o.charCodeAt(s);return r}function wp(){let t=on("cudalens-app"),e=on("cudalens-static"),n=JSON.parse(Ic("cudalens-facts")),o=Cc(t,{...n,payload:()=>ne("cudalens\
 -payload"),races:()=>ne("cudalens-races"),graphs:()=>ne("cudalens-graphs"),memory:()=>ne("cudalens-memory"),asset:r=>ne(`cudalens-${r}`),hash:location.hash,address:r=>`${location.
 href.split("#")[0]}${r}`,onData(){e.hidden=!0,t.hidden=!1},onPaint:()=>{performance.mark("cudalens-painted")},onFail(){t.hidden=!1}});Reflect.set(globalThis,"cu\
-dalensReport",o),bp(nn("cudalens-theme"))}function bp(t){t.hidden=!1,t.addEventListener("click",()=>{let e=document.documentElement,n=e.dataset.theme??(matchMedia(
+dalensReport",o),bp(on("cudalens-theme"))}function bp(t){t.hidden=!1,t.addEventListener("click",()=>{let e=document.documentElement,n=e.dataset.theme??(matchMedia(
 "(prefers-color-scheme: dark)").matches?"dark":"light");e.dataset.theme=n==="dark"?"light":"dark"})}wp();

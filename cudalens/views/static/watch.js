@@ -1,9 +1,9 @@
 /*! cudalens, BSD-3-Clause. Built from cudalens/views/js by `make js`; do not edit. */
-async function He(t){let o=new Blob([t]).stream().pipeThrough(new DecompressionStream("deflate"));return new Uint8Array(await new Response(o).arrayBuffer())}function Et(t){
+async function He(t){let o=new Blob([t]).stream().pipeThrough(new DecompressionStream("deflate"));return new Uint8Array(await new Response(o).arrayBuffer())}function kt(t){
 return new Error(`cudalens payload: ${t}. Save the trace again with the same version of cudalens.`)}async function jt(t){if(t.byteLength<12||String.fromCharCode(
-...t.subarray(0,4))!=="CLP1")throw Et(`found ${t.byteLength} bytes that do not begin with CLP1`);let o=new DataView(t.buffer,t.byteOffset,t.byteLength),e=o.getUint32(
-4,!0)===1,n=([a,c])=>{let l=a+c;if(l>t.byteLength)throw Et(`it ends at byte ${t.byteLength}, ${l} expected`);let f=t.subarray(a,l);return e?He(f):f},r=o.getUint32(
-8,!0),s=JSON.parse(new TextDecoder().decode(await n([12,r])));if(s.version!==1)throw Et(`found version ${s.version}, expected 1`);return{header:s,places:$e(s,12+
+...t.subarray(0,4))!=="CLP1")throw kt(`found ${t.byteLength} bytes that do not begin with CLP1`);let o=new DataView(t.buffer,t.byteOffset,t.byteLength),e=o.getUint32(
+4,!0)===1,n=([a,c])=>{let l=a+c;if(l>t.byteLength)throw kt(`it ends at byte ${t.byteLength}, ${l} expected`);let f=t.subarray(a,l);return e?He(f):f},r=o.getUint32(
+8,!0),s=JSON.parse(new TextDecoder().decode(await n([12,r])));if(s.version!==1)throw kt(`found version ${s.version}, expected 1`);return{header:s,places:$e(s,12+
 r),read:n}}function $e(t,o){let e=new Map,n=o;for(let[r,s]of Object.entries(t.columns)){let a=[];for(let c of"text"in s?[s.text]:s.planes)a.push(c<0?c:[n,c]),c>
 0&&(n+=c);e.set(r,a)}return e}async function Zt({header:t,places:o,read:e},n){let{n:r,signed:s}=t.columns[n],a=o.get(n)??[],c=await Promise.all(a.map(l=>typeof l==
 "number"?-1-l:e(l)));return{n:r,signed:s,planes:c}}async function H(t,o){let{n:e,signed:n,planes:r}=await Zt(t,o);if(r.length>4||n&&r.length===4)return Pe(r,e,n);
@@ -30,10 +30,10 @@ a=new Int32Array(t).fill(-1),c=new Uint16Array(t),l=new Int32Array(t+1),f=0;for(
 i;f++){if(n[f]&$.outside)continue;let h=Math.max(o[f]+e[f],o[f]+1);for(;d&&o[l[d-1]]+e[l[d-1]]<h;)d--;d&&(a[f]=l[d-1],s[a[f]]-=e[f],c[f]=d),l[d++]=f}}return{own:s,
 parent:a,depth:c}}function ro(t,o,e,n,r){let s=new Int32Array(t).fill(-1),a=new Set(n),c=[];for(let l=0;l<t;l++)a.has(e[l])&&c.push(l);for(let l=0,f=0,u=-1;l<t;l++)
 o[l]&$.launched&&(u+=r[f++]+1,s[l]=c[u]);return s}function so({start:t,dur:o,header:e,n},r,s){let a=Ue(e.lanes),c=e.first_row,l=new Map,f=new Map;for(let d=0,h=0;d<r.length;d++)h+=r[d],l.set(h,h+s[d]),f.set(h+s[d],
-h);let u=d=>a.reduce((h,{from:g,to:p})=>h+kt(g,p,w=>t[w]>=d)-g,0),i=d=>{let h=De(d,t,a,u),g=[];for(let{from:p,to:w}of a)for(let m=kt(p,w,y=>t[y]>=h);m<w&&t[m]===
+h);let u=d=>a.reduce((h,{from:g,to:p})=>h+Tt(g,p,w=>t[w]>=d)-g,0),i=d=>{let h=De(d,t,a,u),g=[];for(let{from:p,to:w}of a)for(let m=Tt(p,w,y=>t[y]>=h);m<w&&t[m]===
 h;m++)g.push(m);return g.sort((p,w)=>o[w]-o[p])[d-u(h)]};return{rowOf(d){let h=a.findIndex(({to:p})=>d<p),g=d-a[h].from;return a.forEach(({from:p,to:w},m)=>{if(m===
-h)return;g+=kt(p,w,k=>t[k]>t[d]||t[k]===t[d]&&(m<h?o[k]<o[d]:o[k]<=o[d]))-p}),c+(l.get(g)??g)},eventOf(d){let h=d-c;return Number.isInteger(h)&&h>=0&&h<n?i(f.get(
-h)??h):-1}}}function Ue(t){let o=0;return t.map(({count:e})=>(o+=e,{from:o-e,to:o}))}function kt(t,o,e){let[n,r]=[t,o];for(;n<r;){let s=n+r>>1;e(s)?r=s:n=s+1}return n}
+h)return;g+=Tt(p,w,k=>t[k]>t[d]||t[k]===t[d]&&(m<h?o[k]<o[d]:o[k]<=o[d]))-p}),c+(l.get(g)??g)},eventOf(d){let h=d-c;return Number.isInteger(h)&&h>=0&&h<n?i(f.get(
+h)??h):-1}}}function Ue(t){let o=0;return t.map(({count:e})=>(o+=e,{from:o-e,to:o}))}function Tt(t,o,e){let[n,r]=[t,o];for(;n<r;){let s=n+r>>1;e(s)?r=s:n=s+1}return n}
 function De(t,o,e,n){let r=e.filter(({from:c,to:l})=>l>c),s=Math.min(...r.map(({from:c})=>o[c])),a=Math.max(...r.map(({to:c})=>o[c-1]))+1;for(;a-s>1;){let c=Math.
 floor((s+a)/2);n(c)<=t?s=c:a=c}return s}async function co(t){let o=await jt(t),[e,n]=await Promise.all([Be(o),ot(o,"names")]),r={...o.header,names:n},{n:s,lanes:a}=r,c=Uint8Array.from(e.flags),l={header:r,
 n:s,flags:c,...eo(a,s,e.closed,e.gap,e.tail)},{own:f,parent:u,depth:i}=no(l);Ke(f,e.self_at,e.self_off);let d=await Qt(o),h=await to(o),g=new Map,p=new Promise(
@@ -49,13 +49,13 @@ r*n),a=`${o.slice(0,r-s)}\u2026${o.slice(o.length-s)}`;if(t.measureText(a).width
 l"]),Xe=new Set(["svg","title","rect","path","text"]),Ye=new Set(["class","colspan","scope","role","tabindex","open","title","aria-hidden","aria-label","viewBox",
 "width","height","preserveAspectRatio","x","y","rx","d","fill","fill-opacity","stroke","stroke-width","stroke-opacity","stroke-dasharray","opacity","data-event",
 "data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function qe(t){return typeof t=="string"?document.createTextNode(t):
-Tt(t)}function Tt([t,o,...e]){let n=Xe.has(t);if(!n&&!Ve.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=n?document.createElementNS(
+St(t)}function St([t,o,...e]){let n=Xe.has(t);if(!n&&!Ve.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=n?document.createElementNS(
 lo,t):document.createElement(t);for(let[s,a]of Object.entries(o))Ye.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...e.
 map(qe)),r}function uo(){return`${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`}function K(){if(matchMedia("print").matches)return"light";let{jpThemeLight:t,vscodeThemeKind:o}=document.body.dataset;if(t!==void 0)return t==="false"?"dark":"l\
 ight";if(o!==void 0)return o.includes("light")?"light":"dark";let e=document.documentElement.dataset.theme;return e==="dark"||e==="light"?e:matchMedia("(prefers\
 -color-scheme: dark)").matches?"dark":"light"}function io(t){let o=K(),e=()=>{let a=K();a!==o&&(o=a,t(a))},n=new MutationObserver(e),r={attributes:!0,attributeFilter:[
 "data-jp-theme-light","data-vscode-theme-kind","data-theme"]};n.observe(document.body,r),n.observe(document.documentElement,r);let s=[matchMedia("(prefers-color\
--scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",e);return()=>{n.disconnect();for(let a of s)a.removeEventListener("change",e)}}function je(t){return t?W(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function St(t,o){let e=je(t).map(r=>r.closest(".jp-OutputArea-chi\
+-scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",e);return()=>{n.disconnect();for(let a of s)a.removeEventListener("change",e)}}function je(t){return t?W(document,`[data-cudalens-static="${CSS.escape(t)}"]`,HTMLElement):[]}function Rt(t,o){let e=je(t).map(r=>r.closest(".jp-OutputArea-chi\
 ld")??r),n=e.length>1?e[0].nextElementSibling:null;n instanceof HTMLElement&&n.nextElementSibling===e[1]&&e.push(n);for(let r of e)r.style.display=o?"none":""}function ho({start:t,dur:o},e,n){let[r,s]=t[e]<=t[n]?[e,n]:[n,e],a=t[r]+o[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}function Ze(t){return t>=999.5?t.toFixed(0):t.toPrecision(3)}var Je=[[1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]],Jr=[[2**40,"TiB"],[2**30,"GiB"],[2**20,"MiB"],[2**10,"K\
 iB"]];function S(t){if(t==null||Number.isNaN(t))return"-";if(t<0)return`-${S(-t)}`;if(t>=1195e8){let o=Math.round(t/1e9);return`${Math.floor(o/60)} min ${o%60} \
 s`}for(let[o,e]of Je)if(t>=.9995*o)return`${Ze(t/o)} ${e}`;return t>=.9995||t===0?`${t.toFixed(0)} ns`:`${Number(t.toPrecision(2))} ns`}function et(t){return t.toLocaleString("en-US")}var Qe=`
@@ -127,20 +127,20 @@ placeholder:"Search names  ( / )","aria-label":"Search event names",autocomplete
 "Zoom out (S)"),l=t("Fit the whole trace","Fit","Show the whole trace (0)"),f=t("Lanes","Lanes","Pin, move, fold and filter lanes");f.setAttribute("aria-expande\
 d","false");let u=t("All keys","?","List the keys (?)"),i=t("PNG picture of the lanes","PNG","Save the lanes as they show, as PNG"),d=x("ul",{class:"cltl-legend",
 "aria-label":"Colours"}),h=x("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},o(e,r,s,n),o(c,a,l,f,i,u),d);return{search:e,matches:n,previous:r,
-next:s,zoomIn:a,zoomOut:c,fit:l,lanesButton:f,picture:i,keysButton:u,legend:d,tools:h}}function Rt({keys:t}){t.hidden=!t.hidden}function rn(){let t=on.flatMap(([
+next:s,zoomIn:a,zoomOut:c,fit:l,lanesButton:f,picture:i,keysButton:u,legend:d,tools:h}}function It({keys:t}){t.hidden=!t.hidden}function rn(){let t=on.flatMap(([
 o,e])=>[x("span",{},x("kbd",{},o),` ${e}`)," "]);return x("div",{class:"cltl-hint","aria-hidden":"true"},...t)}function xo(t,o){t.legend.replaceChildren(...o.map(
 ([e,n])=>{let r=x("i",{"aria-hidden":"true"});return r.style.background=n,x("li",{},r,e)}))}function yo(t,o,e,n){let[r,...s]=o;t.tip.replaceChildren(x("b",{},r),
 ...s.map(f=>x("div",{},f))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.tip,l=t.host.clientWidth;t.tip.style.left=`${Math.max(0,e+14+a>l?e-a-10:e+14)}px`,
-t.tip.style.top=`${n+18+c>t.host.clientHeight?n-c-8:n+18}px`}var E=18,V=24,v=26,b=V+v,It=4,sn=20;function nt(t,o=!1){let e=1/0,n=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(o&&(r[t.cat[s]]||
-t.flags[s]&$.instant))continue;t.start[s]<e&&(e=t.start[s]);let a=t.start[s]+t.dur[s];a>n&&(n=a)}return e===1/0?o?nt(t):[0,1e3]:[e,Math.max(n,e+1)]}function _t([
+t.tip.style.top=`${n+18+c>t.host.clientHeight?n-c-8:n+18}px`}var E=18,V=24,v=26,b=V+v,_t=4,sn=20;function nt(t,o=!1){let e=1/0,n=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(o&&(r[t.cat[s]]||
+t.flags[s]&$.instant))continue;t.start[s]<e&&(e=t.start[s]);let a=t.start[s]+t.dur[s];a>n&&(n=a)}return e===1/0?o?nt(t):[0,1e3]:[e,Math.max(n,e+1)]}function Lt([
 t,o],e){let n=(e[1]-e[0])*1.04,r=Math.min(Math.max(o-t,Math.min(sn,n)),n),s=(t+o)/2,a=e[0]-r*.9,c=e[1]-r*.1,l=r>=n?(e[0]+e[1]-n)/2:Math.min(Math.max(s-r/2,a),c);
 return[l,l+r]}function bo(t){let o=(t[1]-t[0])*.02;return[t[0]-o,t[1]+o]}function vo(t,o,e,n=110){let r=(o-t)*n/Math.max(e,1),s=10**Math.floor(Math.log10(r)),a=Math.
 max(1,([1,2,5,10].find(l=>l*s>=r*.999)??10)*s),c=[];for(let l=Math.ceil(t/a);l*a<=o&&c.length<200;l++)c.push({t:l*a,text:cn(l*a,a)});return{ticks:c,step:a}}var an=[
 [1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]];function cn(t,o){let[e,n]=an.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(e/o)-1e-9));return t===
 0?"0":`${(t/e).toFixed(r)} ${n}`}function rt(t,o,e,n=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let l of e)
-a[l]=o.has(l)?1:t[l],r[l]=c,c+=a[l]*E+2*It,s[l]=c;return{order:e,tops:r,ends:s,shown:a,pinned:n?s[e[n-1]]:0,total:c}}function z(t,o){let{order:e,tops:n}=t;if(o<
-0||o>=t.total)return-1;let r=0,s=e.length-1;for(;r<s;){let a=r+s+1>>1;n[e[a]]<=o?r=a:s=a-1}return e[r]}function st(t,o,e){return t.tops[o]+It+e*E}function Mo(t,o){
-let e=z(t,o);if(e<0)return null;let n=Math.floor((o-t.tops[e]-It)/E);return n>=0&&n<t.shown[e]?{lane:e,row:n}:null}var ln=.6;function at({size:t,layout:o}){return o.pinned<=ln*(t.height-b)?o.pinned:0}function ct(t,o){return o-b<at(t)?o-b:o-b+t.scroll}function O(t){let{size:o,
+a[l]=o.has(l)?1:t[l],r[l]=c,c+=a[l]*E+2*_t,s[l]=c;return{order:e,tops:r,ends:s,shown:a,pinned:n?s[e[n-1]]:0,total:c}}function z(t,o){let{order:e,tops:n}=t;if(o<
+0||o>=t.total)return-1;let r=0,s=e.length-1;for(;r<s;){let a=r+s+1>>1;n[e[a]]<=o?r=a:s=a-1}return e[r]}function st(t,o,e){return t.tops[o]+_t+e*E}function Mo(t,o){
+let e=z(t,o);if(e<0)return null;let n=Math.floor((o-t.tops[e]-_t)/E);return n>=0&&n<t.shown[e]?{lane:e,row:n}:null}var ln=.6;function at({size:t,layout:o}){return o.pinned<=ln*(t.height-b)?o.pinned:0}function ct(t,o){return o-b<at(t)?o-b:o-b+t.scroll}function O(t){let{size:o,
 view:e,layout:n}=t,r=o.width-o.gutter,s=Math.max(1,Math.round(r*o.ratio)),a=(e[1]-e[0])/s,c=Math.round(e[0]/a)*a,l=s/o.ratio/(e[1]-e[0]),f=at(t),u=h=>o.gutter+(h-
 c)*l,i=(h,g)=>b+g-(n.tops[h]<f?0:t.scroll),d=(h,g)=>i(h,st(n,h,g));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:l,parts:fn(t,f),x:u,y:d,down:i}}function fn({
 layout:t,size:o,scroll:e},n){let{order:r,tops:s}=t,a=Math.min(e,Math.max(0,t.total-1))+n,c=e+o.height-b,l=Math.max(0,r.indexOf(z(t,a))),f=z(t,c),i={lanes:r.slice(
@@ -178,8 +178,8 @@ c&&i<a)&&(c=d,a=i)},f=o,u=e;for(let i=-1;f<u;i++){let d=i<0?null:s[i],h=i+1>=s.l
 function I(t,o,e){let n=t.first[o],r=it(t.s,n,t.first[o+1],e);return r>n&&t.e[r-1]>e?r-1:r}function Ho(t,o,{t0:e,w:n,out:r,base:s,width:a,minWidth:c},l,f){let{s:u,
 e:i,sum:d,tone:h}=t,g=t.first[o+1],p=1/n,w=e+a*n,m=I(t,o,e),y=0;for(;m<g&&u[m]<w&&y<a;){let k=(u[m]-e)*p;k>y&&(y=Math.floor(k));let F=e+y*n;if(i[m]<=F&&u[m]<F){
 m++;continue}if(u[m]<=F&&i[m]>=F+n){let Q=(i[m]-e)*p,tt=Math.min(a,Math.max(y+1,Math.floor(Q)));r.fill((l[h[m]]|gn)>>>0,s+y,s+tt),Q-k>=c&&f(m,k,Q),Q-k>=4&&tt<a&&
-(r[s+tt-1]=(l[h[m]]|wn)>>>0),y=tt,i[m]<=e+y*n&&m++;continue}let At=F+n,L=it(u,m,g,At);if(L===m){y++;continue}let _e=Math.max(0,F-u[m])+Math.max(0,i[L-1]-At),qt=(d[L]-
-d[m]-_e)*p,Le=L-m===1?m:Oo(t,m,L),Oe=Ro+(255-Ro)*(qt>1?1:qt);r[s+y]=(l[h[Le]]|Math.round(Oe)<<24)>>>0,y++,m=i[L-1]>At?L-1:L}}function $o(t,o,[e,n],r){let{s,e:a,
+(r[s+tt-1]=(l[h[m]]|wn)>>>0),y=tt,i[m]<=e+y*n&&m++;continue}let Et=F+n,L=it(u,m,g,Et);if(L===m){y++;continue}let _e=Math.max(0,F-u[m])+Math.max(0,i[L-1]-Et),qt=(d[L]-
+d[m]-_e)*p,Le=L-m===1?m:Oo(t,m,L),Oe=Ro+(255-Ro)*(qt>1?1:qt);r[s+y]=(l[h[Le]]|Math.round(Oe)<<24)>>>0,y++,m=i[L-1]>Et?L-1:L}}function $o(t,o,[e,n],r){let{s,e:a,
 sum:c}=t,l=(n-e)/r.length,f=t.first[o+1],u=I(t,o,e);for(let i=0;i<r.length&&u<f;i++){let d=e+i*l,h=it(s,u,f,d+l);if(h===u&&!(s[u]<d+l))continue;let g=Math.max(0,
 d-s[u])+Math.max(0,a[h-1]-d-l);r[i]+=Math.max(0,c[h]-c[u]-g)/l,u=h>u&&a[h-1]>d+l?h-1:h}}function dt(t,o,e,n){let{s:r,e:s,first:a}=t,c=I(t,o,e);if(c<a[o+1]&&r[c]<=
 e&&s[c]>e&&s[c]-r[c]>=2*n)return t.at[c];let l=I(t,o,e-n),f=it(r,l,a[o+1],e+n),u=f<a[o+1]&&r[f]<=e+n?f+1:f;return l<u?t.at[Oo(t,l,u)]:-1}var zo=["device","host"],yn=400;function bn(t,o){let e={device:new Float32Array(o),host:new Float32Array(o)},n={device:0,host:0};t.data.header.lanes.forEach((r,s)=>{
@@ -187,28 +187,28 @@ for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],yn);a++)$o(t.index,
 0)for(let s=0;s<o;s++)e[r][s]/=n[r]}return{shares:e,most:n}}function vn(t,o){let e=document.createElement("canvas"),n=Math.max(1,Math.round(o*t.size.ratio));e.width=
 n,e.height=Math.round((v-6)*t.size.ratio);let r=P(e),{shares:s,most:a}=bn(t,n),c=zo.filter(f=>a[f]>0),l=e.height/Math.max(c.length,1);return c.forEach((f,u)=>{r.
 fillStyle=t.tones.css[f==="device"?0:t.hostTone];for(let i=0;i<n;i++){let d=s[f][i]*(l-1);d>0&&r.fillRect(i,(u+1)*l-Math.max(1,d),1,Math.max(1,d))}}),e}function Po(t,o){
-let{gutter:e,width:n}=t.size;return e+(o-t.whole[0])/(t.whole[1]-t.whole[0])*(n-e)}function Lt(t,o){let{gutter:e,width:n}=t.size;return t.whole[0]+(o-e)/(n-e)*(t.
+let{gutter:e,width:n}=t.size;return e+(o-t.whole[0])/(t.whole[1]-t.whole[0])*(n-e)}function Ot(t,o){let{gutter:e,width:n}=t.size;return t.whole[0]+(o-e)/(n-e)*(t.
 whole[1]-t.whole[0])}function No(t,o,{width:e,t0:n,t1:r}){let{gutter:s,ratio:a}=o.size,c=`${e} ${a} ${o.mode}`;o.overview?.key!==c&&(o.overview={key:c,picture:vn(
 o,e)}),t.fillStyle=o.colors.gutter,t.fillRect(s,0,e,v),t.drawImage(o.overview.picture,s,3,e,v-6);let l=Math.max(s,Po(o,n)),f=Math.min(s+e,Po(o,r));t.fillStyle=o.
 colors.bg,t.globalAlpha=.65,t.fillRect(s,0,l-s,v),t.fillRect(f,0,s+e-f,v),t.globalAlpha=1,t.strokeStyle=o.colors.muted,t.lineWidth=1;let u=Math.max(3,f-l);t.strokeRect(
-Math.min(l,s+e-u)+.5,.5,u-1,v-1)}var Ot=80;function Fo(t){let o=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&o[t.launch[r]+1]++;for(let r=0;r<t.n;r++)o[r+1]+=o[r];let e=new Uint32Array(
-o[t.n]),n=o.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(e[n[t.launch[r]]++]=r);return{first:o,work:e}}function Ht(t,o,e=Ot){if(t.data.launch[o]>=0)return[
+Math.min(l,s+e-u)+.5,.5,u-1,v-1)}var Ht=80;function Fo(t){let o=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&o[t.launch[r]+1]++;for(let r=0;r<t.n;r++)o[r+1]+=o[r];let e=new Uint32Array(
+o[t.n]),n=o.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(e[n[t.launch[r]]++]=r);return{first:o,work:e}}function $t(t,o,e=Ht){if(t.data.launch[o]>=0)return[
 o];let{first:n,work:r}=t.launches;return[...r.subarray(n[o],Math.min(n[o+1],n[o]+e))]}function Uo(t,o,e){let n=new Set;for(let r of[o.hover,o.focused,o.selected])
-if(r!==null)for(let s of Ht(o,r))n.add(s);t.globalAlpha=.45;for(let r of Mn(o,e)){let s=o.data.start[o.data.launch[r]];!n.has(r)&&s>=e.t0&&s<=e.t1&&Co(t,o,e,r,1)}
+if(r!==null)for(let s of $t(o,r))n.add(s);t.globalAlpha=.45;for(let r of Mn(o,e)){let s=o.data.start[o.data.launch[r]];!n.has(r)&&s>=e.t0&&s<=e.t1&&Co(t,o,e,r,1)}
 t.globalAlpha=1;for(let r of n)Co(t,o,e,r,1.8)}function Mn(t,o){let{index:e,data:n}=t,r=[],s=0;for(let a of o.parts.flatMap(({lanes:c})=>c))if(n.header.lanes[a].
-kind==="device")for(let c=0;c<t.layout.shown[a];c++){let l=e.laneRow[a]+c;for(let f=I(e,l,o.t0);f<e.first[l+1]&&e.s[f]<o.t1;f++){if(s++>4*Ot)return[];if(n.launch[e.
-at[f]]>=0&&r.push(e.at[f])>Ot)return[]}}return r}function Co(t,o,e,n,r){let s=U(o,e,o.data.launch[n])??An(o,e,o.data.launch[n]),a=U(o,e,n);if(s===null||a===null)
+kind==="device")for(let c=0;c<t.layout.shown[a];c++){let l=e.laneRow[a]+c;for(let f=I(e,l,o.t0);f<e.first[l+1]&&e.s[f]<o.t1;f++){if(s++>4*Ht)return[];if(n.launch[e.
+at[f]]>=0&&r.push(e.at[f])>Ht)return[]}}return r}function Co(t,o,e,n,r){let s=U(o,e,o.data.launch[n])??An(o,e,o.data.launch[n]),a=U(o,e,n);if(s===null||a===null)
 return;let c=a.y>s.y,l=s.x+Math.min(s.width/2,12),f=s.y+(c?E-1:0),u=a.y+(c?0:E-1),i=Math.min(60,Math.abs(u-f)/2+8)*(c?1:-1);t.strokeStyle=o.colors.arrow,t.fillStyle=
 o.colors.arrow,t.lineWidth=r,t.beginPath(),t.moveTo(l,f),t.bezierCurveTo(l,f+i,a.x,u-i,a.x,u),t.stroke();let d=c?-6:6;t.beginPath(),t.moveTo(a.x,u),t.lineTo(a.x-
 3.5,u+d),t.lineTo(a.x+3.5,u+d),t.fill()}function An(t,o,e){let n=e;for(;n>=0&&t.rows.row[n]>=t.layout.shown[t.data.lane[n]];)n=t.data.parent[n];let r=n<0?null:U(
 t,o,n);return r&&{x:o.x(t.data.start[e]),y:r.y,width:1}}function Do(t,o){let e=document.createElement("canvas");return{canvas:t,context:P(t,{alpha:!1}),stripCanvas:e,stripContext:P(e),strip:null,labels:new Array(o.header.
 names.length)}}function Bo(t,o,e){let{stripCanvas:n,stripContext:r}=t;if(t.strip===null||n.width<o||n.height<e){n.width=o,n.height=Math.max(e,n.height);let s=r.
-createImageData(o,n.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var $t="#e5484d";function Go(t){let o=[0];for(let e of t.header.lanes)o.push(o[o.length-1]+e.count);return(t.header.races??[]).map(e=>({...e,event:En(t,e,o)}))}
+createImageData(o,n.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var Pt="#e5484d";function Go(t){let o=[0];for(let e of t.header.lanes)o.push(o[o.length-1]+e.count);return(t.header.races??[]).map(e=>({...e,event:En(t,e,o)}))}
 function En(t,{lane:o,at:e,dur:n},r){if(o<0)return-1;for(let s=r[o];s<r[o+1];s++)if(t.start[s]===e&&t.dur[s]===n)return s;return-1}function Wo(t,o,{x:e,t0:n,t1:r}){
-t.fillStyle=$t;for(let{at:s}of o.races){if(s<n||s>r)continue;let a=Math.round(e(s));t.fillRect(a,b-14,1.5,14),t.beginPath(),t.moveTo(a,b-14),t.lineTo(a+9,b-10.5),
-t.lineTo(a,b-7),t.fill()}}var Pt="#d55e00",Ko=8;function Vo(t){let o=t.header.syncs??[];if(!o.length)return[];let e=[0];for(let r of t.header.lanes)e.push(e[e.length-1]+r.count);let n=new Map(
+t.fillStyle=Pt;for(let{at:s}of o.races){if(s<n||s>r)continue;let a=Math.round(e(s));t.fillRect(a,b-14,1.5,14),t.beginPath(),t.moveTo(a,b-14),t.lineTo(a+9,b-10.5),
+t.lineTo(a,b-7),t.fill()}}var ht="#d55e00",Ko=8;function Vo(t){let o=t.header.syncs??[];if(!o.length)return[];let e=[0];for(let r of t.header.lanes)e.push(e[e.length-1]+r.count);let n=new Map(
 o.map(r=>[`${r.lane} ${r.at} ${r.dur}`,-1]));for(let r of new Set(o.map(s=>s.lane)))for(let s=e[r];s<e[r+1];s++){let a=`${r} ${t.start[s]} ${t.dur[s]}`;n.has(a)&&
-n.set(a,s)}return o.map(r=>({...r,event:n.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function Xo(t,o,{x:e,t0:n,t1:r}){t.fillStyle=Pt;for(let{at:s,dur:a}of o.syncs){
+n.set(a,s)}return o.map(r=>({...r,event:n.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function Xo(t,o,{x:e,t0:n,t1:r}){t.fillStyle=ht;for(let{at:s,dur:a}of o.syncs){
 if(s+a<n||s>r)continue;let c=Math.round(e(s));t.fillRect(c,b-Ko/2,Math.max(1.5,e(s+a)-c),Ko/2)}}var kn=4e3;function Yo(t,o,e){let n=_o(o),r=Lo(o),s=bo(nt(o,!0)),a=ut(o,n,r),c=mo(t),l=new Set(o.header.lanes.flatMap((u,i)=>u.is_idle?[i]:[])),f=o.header.lanes.
 map((u,i)=>i);return{data:o,options:e,dom:c,painter:Do(c.canvas,o),rows:n,tone:r,hostTone:Tn(o,a),whole:s,extent:nt(o),view:[...s],before:[],after:[],movedAt:-1/0,
 index:a,launches:Fo(o),collapsed:l,order:f,pinned:new Set,filters:new Map,lanesPanel:null,layout:rt(n.heights,l,f),steps:Sn(o),races:Go(o),syncs:Vo(o),marks:[],
@@ -219,16 +219,16 @@ e.pixels.length).fill(r)}}function M(t,o,e,n,r){o.addEventListener(e,n,r),t.clea
 tone:n}){let r=t.lanes.findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:n[o[e[r]]]}function Sn(t){let o=new Set(t.header.step_names),e=[];if(!o.size)
 return e;for(let n=0;n<t.n;n++)o.has(t.name[n])&&t.header.lanes[t.lane[n]].kind==="host"&&e.push({t0:t.start[n],t1:t.start[n]+t.dur[n]});return e.length>kn?[]:e.
 sort((n,r)=>n.t0-r.t0)}var Rn=4,In={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function _n(t,o){let e=t.getBoundingClientRect();return[o.clientX-e.left,o.clientY-e.top]}
-function ht(t,o,e){return o<t.size.gutter?e<b?"corner":"gutter":e<v?"overview":e<b?"ruler":"plot"}function jo(t,o){let{canvas:e}=t.dom,n=r=>_n(e,r);M(t,e,"point\
-erdown",r=>{if(r.button!==0)return;let[s,a]=n(r),c=ht(t,s,a);t.isArmed=!0,e.focus({preventScroll:!0}),e.setPointerCapture(r.pointerId);let l=c==="ruler"||c==="p\
-lot"&&r.shiftKey?"range":c;t.drag={kind:l,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:o.timeAt(s)},l==="overview"&&o.centre(Lt(t,s))}),M(t,e,"pointer\
-move",r=>{let[s,a]=n(r);if(t.drag===null){let c=ht(t,s,a);e.style.cursor=In[c]??"default",c==="plot"?o.hover(s,a):o.leave()}else Ln(t,o,s,a)}),M(t,e,"pointerup",
+function pt(t,o,e){return o<t.size.gutter?e<b?"corner":"gutter":e<v?"overview":e<b?"ruler":"plot"}function jo(t,o){let{canvas:e}=t.dom,n=r=>_n(e,r);M(t,e,"point\
+erdown",r=>{if(r.button!==0)return;let[s,a]=n(r),c=pt(t,s,a);t.isArmed=!0,e.focus({preventScroll:!0}),e.setPointerCapture(r.pointerId);let l=c==="ruler"||c==="p\
+lot"&&r.shiftKey?"range":c;t.drag={kind:l,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:o.timeAt(s)},l==="overview"&&o.centre(Ot(t,s))}),M(t,e,"pointer\
+move",r=>{let[s,a]=n(r);if(t.drag===null){let c=pt(t,s,a);e.style.cursor=In[c]??"default",c==="plot"?o.hover(s,a):o.leave()}else Ln(t,o,s,a)}),M(t,e,"pointerup",
 r=>{let[s,a]=n(r),{drag:c}=t;t.drag=null,e.style.cursor="default",c!==null&&(c.kind==="range"&&c.moved?o.finishRange():c.kind==="gutter"?c.moved?o.dropLane(c.y,
 a):o.toggleLane(a):!c.moved&&c.kind==="range"&&!o.measureTo(s,a)?o.clearRange():!c.moved&&c.kind==="plot"&&o.click(s,a))}),M(t,e,"pointercancel",()=>{t.drag=null}),
-M(t,e,"pointerleave",()=>{t.isArmed=t.drag!==null,o.leave()}),M(t,e,"dblclick",r=>{let[s,a]=n(r);ht(t,s,a)==="plot"?o.zoomToEventAt(s,a):ht(t,s,a)!=="gutter"&&o.
+M(t,e,"pointerleave",()=>{t.isArmed=t.drag!==null,o.leave()}),M(t,e,"dblclick",r=>{let[s,a]=n(r);pt(t,s,a)==="plot"?o.zoomToEventAt(s,a):pt(t,s,a)!=="gutter"&&o.
 fit()}),M(t,e,"wheel",r=>On(t,o,r,n(r)),{passive:!1})}function Ln(t,o,e,n){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(e-r.x,n-r.y)<Rn))if(r.moved=!0,r.kind===
 "plot"){t.dom.canvas.style.cursor="grabbing";let s=(r.view[1]-r.view[0])/(t.size.width-t.size.gutter),a=(e-r.x)*s;o.show([r.view[0]-a,r.view[1]-a]),t.dom.frame.
-scrollTop=r.scroll-(n-r.y)}else r.kind==="range"?o.dragRange(r.from,o.timeAt(Math.min(Math.max(e,t.size.gutter),t.size.width))):r.kind==="overview"&&o.centre(Lt(
+scrollTop=r.scroll-(n-r.y)}else r.kind==="range"?o.dragRange(r.from,o.timeAt(Math.min(Math.max(e,t.size.gutter),t.size.width))):r.kind==="overview"&&o.centre(Ot(
 t,e))}function On(t,o,e,[n]){let r=e.deltaMode===1?16:e.deltaMode===2?400:1,[s,a]=[e.deltaX*r,e.deltaY*r],c=e.ctrlKey||e.metaKey;if(!c&&!t.isArmed)return;e.preventDefault();
 let l=e.shiftKey&&s===0?a:s;!c&&(e.shiftKey||Math.abs(s)>Math.abs(a))?o.pan(l):o.zoom(Math.exp(Math.min(Math.max(a,-200),200)*(c&&Math.abs(a)<30?.01:.0022)),n)}
 var Nt={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},qo={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function Zo(t,o){let{canvas:e,search:n}=t.dom;
@@ -257,7 +257,7 @@ o.colors.bg,t.fillText(h,p+4,v+(b-v-9)/2+.5),t.fillStyle=o.colors.accent}}functi
 slice(0,400)||"(no name)"],f=Ut(t,e),u=t.name[e+s[t.lane[e]].enclosing-1];f&&l.push(`${f}, the innermost: ${n[u].slice(0,200)}`),l.push(t.flags[e]&$.instant?"in\
 stant":`${S(t.dur[e])}${c}`),l.push(`${r[t.cat[e]]||"no category"} \xB7 at ${Bn(t.start[e])}`);let i=t.launch[e];if(i>=0){let h=n[t.name[i]].slice(0,100);l.push(
 `launched by ${h}, ${S(t.start[e]-t.start[i])} earlier`)}let d=o.find(({event:h})=>h===e);return d&&l.push(`race: ${d.title}`),l}function Ut(t,o){let{enclosing:e}=t.
-header.lanes[t.lane[o]],n=o===0||t.lane[o-1]!==t.lane[o];return e>1&&n?`${e} enclosing frames`:void 0}function pt(t,o){let{names:e,cats:n,lanes:r}=t.header,s=[e[t.
+header.lanes[t.lane[o]],n=o===0||t.lane[o-1]!==t.lane[o];return e>1&&n?`${e} enclosing frames`:void 0}function gt(t,o){let{names:e,cats:n,lanes:r}=t.header,s=[e[t.
 name[o]].slice(0,200)||"no name",n[t.cat[o]]||"no category"];return s.push(t.flags[o]&$.instant?"an instant":`lasts ${S(t.dur[o])}`),s.push(`starts at ${S(t.start[o])}`,
 `on ${r[t.lane[o]].label}`),t.launch[o]>=0&&s.push(`launched by ${e[t.name[t.launch[o]]].slice(0,100)}`),s.join(", ")}function ne(t){return t.slice(0,300).replace(
 /^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function re(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
@@ -277,22 +277,22 @@ name[a],h);g&&(t.fillStyle=i?o.colors.muted:o.tones.ink[c],t.fillText(g,Math.rou
 Qn(t,o.data.header,e);if(r[e]=s,s.width<=n)return s.text;if(s.shortWidth<=n)return s.short;let a=Math.floor(s.short.length*n/s.shortWidth);for(;a>=2&&Jn(t,s,a)>
 n;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function Jn(t,o,e){return o.cuts[e]??=t.measureText(`${o.short.slice(0,e)}\u2026`).width,o.cuts[e]}function Qn(t,o,e){
 let n=o.short[e],r=n??ne(o.names[e]),s=n??re(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}function tr(t,o,e){
-for(let{event:n}of o.syncs)n>=0&&Y(t,o,e,n,Pt,1.5);for(let{event:n}of o.races)n>=0&&Y(t,o,e,n,$t,2.5);o.hover!==null&&o.hover!==o.selected&&Y(t,o,e,o.hover,o.colors.
+for(let{event:n}of o.syncs)n>=0&&Y(t,o,e,n,ht,1.5);for(let{event:n}of o.races)n>=0&&Y(t,o,e,n,Pt,2.5);o.hover!==null&&o.hover!==o.selected&&Y(t,o,e,o.hover,o.colors.
 text,1),o.selected!==null&&Y(t,o,e,o.selected,o.colors.accent,2.5),o.focused!==null&&o.focused!==o.selected&&o.hasFocus&&Y(t,o,e,o.focused,o.colors.text,2,[4,2])}
 function Y(t,o,e,n,r,s,a=[]){let c=U(o,e,n);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let l=Math.max(c.x,o.size.gutter-4);t.strokeRect(l,
 c.y,Math.max(2,Math.min(c.x+c.width,o.size.width+4)-l),E-1),t.setLineDash([])}function or(t,o,{x:e,width:n}){if(o.range===null)return;let{gutter:r,height:s}=o.size,
 a=f=>Math.min(Math.max(f,r),r+n),[c,l]=o.range.map(f=>a(e(f)));l<=r||c>=r+n||(t.fillStyle=o.colors.accent,t.globalAlpha=o.colors.rangeAlpha,t.fillRect(c,v,l-c,s-
-v),t.globalAlpha=1,c>r&&t.fillRect(c-.5,v,1,s),l<r+n&&t.fillRect(l-.5,v,1,s))}function ae(t){let o=new Uint8Array(T.groups.length);for(let e of t.index.tone)o[e/
-D|0]=1;return T.groups.flatMap((e,n)=>o[n]?[[e.label,t.tones.css[n*D]]]:[])}var ce=2e3,er=100,nr=500;function B(t){if(t.isReleased)return;let{frame:o,stage:e,canvas:n}=t.dom,r=Math.max(1,o.clientWidth),s=Math.max(b+E,o.clientHeight),a=window.
+v),t.globalAlpha=1,c>r&&t.fillRect(c-.5,v,1,s),l<r+n&&t.fillRect(l-.5,v,1,s))}function ae(t){let o=new Uint8Array(T.groups.length);for(let n of t.index.tone)o[n/
+D|0]=1;let e=[];return T.groups.forEach((n,r)=>{o[r]&&e.push([n.label,t.tones.css[r*D]])}),t.syncs.length&&e.push(["Host waits for GPU",ht]),e}var ce=2e3,er=100,nr=500;function B(t){if(t.isReleased)return;let{frame:o,stage:e,canvas:n}=t.dom,r=Math.max(1,o.clientWidth),s=Math.max(b+E,o.clientHeight),a=window.
 devicePixelRatio||1;e.style.height=`${Math.max(s,Math.ceil(t.layout.total+b))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,
 ratio:a,gutter:Math.round(Math.min(188,Math.max(132,r*.2),r*.35))},n.width=Math.round(r*a),n.height=Math.round(s*a),n.style.width=`${r}px`,n.style.height=`${s}p\
-x`,gt(t)):A(t)}function fe(t,o){if(t.isReleased!==o)return;if(t.isReleased=!o,o){t.size={...t.size,width:0},B(t);return}let{canvas:e}=t.dom;for(let n of[e,t.painter.
-stripCanvas])n.width=n.height=0;t.painter.strip=null,t.overview=null}function gt(t){if(t.isReleased)return;let o=performance.now();t.scroll=t.dom.frame.scrollTop,
+x`,wt(t)):A(t)}function fe(t,o){if(t.isReleased!==o)return;if(t.isReleased=!o,o){t.size={...t.size,width:0},B(t);return}let{canvas:e}=t.dom;for(let n of[e,t.painter.
+stripCanvas])n.width=n.height=0;t.painter.strip=null,t.overview=null}function wt(t){if(t.isReleased)return;let o=performance.now();t.scroll=t.dom.frame.scrollTop,
 se(t),t.script.push(performance.now()-o),t.script.length>ce&&t.script.splice(0,ce/2)}function A(t){t.pending||t.isGone||(t.pending=requestAnimationFrame(o=>{t.pending=
-0,!t.isGone&&(t.beforeFrame?.(o),gt(t))}))}function wt(t,o){ue(t),Dt(t,o)}function ue(t){performance.now()-t.movedAt<=nr||(t.before.push(t.view),t.before.length>
+0,!t.isGone&&(t.beforeFrame?.(o),wt(t))}))}function mt(t,o){ue(t),Dt(t,o)}function ue(t){performance.now()-t.movedAt<=nr||(t.before.push(t.view),t.before.length>
 er&&t.before.shift(),t.after=[])}function ie(t,o){let[e,n]=o?[t.after,t.before]:[t.before,t.after],{view:r}=t,s=e.pop();for(;s?.[0]===r[0]&&s[1]===r[1];)s=e.pop();
-s!==void 0&&(n.push(r),de(t,s))}function Dt(t,o){t.movedAt=performance.now();let e=_t(o,t.extent);e[0]===t.view[0]&&e[1]===t.view[1]||(t.view=e,t.options.onTime?.(
-[...e]),A(t))}function _(t,o){ue(t),de(t,o)}function de(t,o){let e=_t(o,t.extent);if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){Dt(t,
+s!==void 0&&(n.push(r),de(t,s))}function Dt(t,o){t.movedAt=performance.now();let e=Lt(o,t.extent);e[0]===t.view[0]&&e[1]===t.view[1]||(t.view=e,t.options.onTime?.(
+[...e]),A(t))}function _(t,o){ue(t),de(t,o)}function de(t,o){let e=Lt(o,t.extent);if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){Dt(t,
 e);return}let n=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-r)/180),c=1-(1-a)**3;Dt(t,a<1?[n[0]+(e[0]-n[0])*c,n[1]+(e[1]-n[1])*c]:e),a>=1?t.beforeFrame=
 null:A(t)},A(t)}function G(t){let{data:o,names:e,search:n,filters:r}=t;if(e===null&&n===null&&!r.size)t.chosen=null;else{let s=new Uint8Array(o.header.names.length);
 for(let l=0;l<s.length;l++)s[l]=+((e===null||e.has(l))&&(n===null||n.isHit[l]));let a=new Uint8Array(o.n),c=o.header.lanes.map((l,f)=>r.get(f)?.isHit??null);for(let l=0;l<
@@ -301,75 +301,75 @@ t.layout=rt(o.heights,e,n,r.size),B(t)}function N(t){t.options.onSelect?.({range
 let{data:n,view:r,dom:s,layout:a}=t;s.tip.hidden=!0,t.hover=null;let c=ft(n,t.rows,o),[l,f]=[n.start[c],n.start[c]+n.dur[c]],u=n.lane[c];t.rows.row[c]>=a.shown[u]&&
 t.collapsed.delete(u)&&Bt(t);let i=st(t.layout,u,t.rows.row[c]),d=t.size.height-b,h=at(t),g=i<h;!g&&i<t.scroll+h?s.frame.scrollTop=i-h-8:!g&&i+E>t.scroll+d&&(s.
 frame.scrollTop=i+E+8-d);let p=r[1]-r[0],w=p/(t.size.width-t.size.gutter);e?_(t,le(l,f,4)):f-l<3*w?_(t,le(l,f,30)):(f<r[0]+p*.02||l>r[1]-p*.02)&&_(t,[(l+f-p)/2,
-(l+f+p)/2]),A(t)}function le(t,o,e){let n=o>t?(o-t)*e/2:500;return[(t+o)/2-n,(t+o)/2+n]}function mt(t,o){o<0||(t.focused=o,t.focusLane=t.data.lane[o],t.dom.spoken.
-textContent=pt(t.data,o),C(t,o))}function rr(t,o){let e=t.index.laneRow[t.data.lane[o]]+t.rows.row[o],n=I(t.index,e,t.data.start[o]);for(;n<t.index.first[e+1]&&t.index.at[n]!==o;)n++;return{r:e,
-p:n}}function xt(t,o,e){let n=ft(t.data,t.rows,o);if(e==="left"||e==="right"){let{r:c,p:l}=rr(t,n),f=e==="left"?l-1:l+1;return f>=t.index.first[c]&&f<t.index.first[c+
+(l+f+p)/2]),A(t)}function le(t,o,e){let n=o>t?(o-t)*e/2:500;return[(t+o)/2-n,(t+o)/2+n]}function xt(t,o){o<0||(t.focused=o,t.focusLane=t.data.lane[o],t.dom.spoken.
+textContent=gt(t.data,o),C(t,o))}function rr(t,o){let e=t.index.laneRow[t.data.lane[o]]+t.rows.row[o],n=I(t.index,e,t.data.start[o]);for(;n<t.index.first[e+1]&&t.index.at[n]!==o;)n++;return{r:e,
+p:n}}function yt(t,o,e){let n=ft(t.data,t.rows,o);if(e==="left"||e==="right"){let{r:c,p:l}=rr(t,n),f=e==="left"?l-1:l+1;return f>=t.index.first[c]&&f<t.index.first[c+
 1]?t.index.at[f]:n}let r=t.data.lane[n],s=t.rows.row[n]+(e==="up"?-1:1),a=t.data.start[n]+t.data.dur[n]/2;if(s>=0&&s<t.layout.shown[r]){let c=e==="up"?t.data.start[n]:
 a,l=Gt(t,r,s,c,e==="up"?0:t.data.dur[n]/2);if(l>=0)return l}return sr(t,r,e==="up"?-1:1,a)??n}function sr(t,o,e,n){let{order:r}=t.layout;for(let s=r.indexOf(o)+
 e;s>=0&&s<r.length;s+=e){let a=Gt(t,r[s],0,n,1/0);if(a>=0)return a}return null}function Gt(t,o,e,n,r){let{index:s}=t,a=s.laneRow[o]+e,c=dt(s,a,n,0);if(c>=0)return c;
 let l=I(s,a,n),f=-1,u=r;for(let i of[l-1,l]){if(i<s.first[a]||i>=s.first[a+1])continue;let d=Math.max(s.s[i]-n,n-s.e[i],0);d<=u&&(f=s.at[i],u=d)}return f}function q(t,o){
-return t.data.launch[o]>=0?t.data.launch[o]:Ht(t,o,1)[0]??o}function he(t,o){let e=(t.view[0]+t.view[1])/2;for(let n of o){let r=Gt(t,n,0,e,1/0);if(r>=0)return r}
+return t.data.launch[o]>=0?t.data.launch[o]:$t(t,o,1)[0]??o}function he(t,o){let e=(t.view[0]+t.view[1])/2;for(let n of o){let r=Gt(t,n,0,e,1/0);if(r>=0)return r}
 return-1}function pe(t,o){if(!o.trim())return null;let e=Wt(t,o),n=0;for(let r=0;r<t.data.n;r++)n+=e[t.data.name[r]];return{isHit:e,count:n,at:-1}}function Wt(t,o){
 let e=o.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(n=>n.toLowerCase()),Uint8Array.from(t.lowerNames,n=>+n.includes(e))}function ge({data:t,
 view:o},e,n){let r=e.at,s=(u,i)=>t.start[u]<t.start[i]||t.start[u]===t.start[i]&&u<i,a=-1,c=-1;for(let u=0;u<t.n;u++){if(!e.isHit[t.name[u]])continue;let i=n>0?
 s:(h,g)=>s(g,h);(c<0||i(u,c))&&(c=u),(r>=0?i(r,u):n>0?t.start[u]>=o[0]:t.start[u]<=o[1])&&(a<0||i(u,a))&&(a=u)}let l=a>=0?a:c,f=0;if(l>=0)for(let u=0;u<t.n;u++)
-f+=e.isHit[t.name[u]]&&!s(l,u)?1:0;return{found:l,ordinal:f}}function j(t,o){o<0||t.rows.heights[o]<2||(t.collapsed.delete(o)||t.collapsed.add(o),Kt(t,o,t.collapsed.has(o)?"folded":"unfolded"))}function yt(t,o){let{order:e,
+f+=e.isHit[t.name[u]]&&!s(l,u)?1:0;return{found:l,ordinal:f}}function j(t,o){o<0||t.rows.heights[o]<2||(t.collapsed.delete(o)||t.collapsed.add(o),Kt(t,o,t.collapsed.has(o)?"folded":"unfolded"))}function bt(t,o){let{order:e,
 pinned:n}=t;o<0||(e.splice(e.indexOf(o),1),n.delete(o)?e.splice(n.size,0,o):(e.splice(n.size,0,o),n.add(o)),Kt(t,o,n.has(o)?"pinned":"no longer pinned"))}function Z(t,o,e){
 let{order:n,pinned:r}=t;if(o<0)return;let[s,a]=r.has(o)?[0,r.size-1]:[r.size,n.length-1];n.splice(n.indexOf(o),1),n.splice(Math.min(Math.max(e,s),a),0,o),Kt(t,o,
 `is lane ${n.indexOf(o)+1} of ${n.length}`)}function we(t,o,e){e.trim()?t.filters.set(o,{text:e.trim(),isHit:Wt(t,e)}):t.filters.delete(o),G(t)}function Kt(t,o,e){
-t.dom.spoken.textContent=`${t.data.header.lanes[o].label} ${e}`,Bt(t),t.lanesPanel?.update()}function J(t,o){t.beforeFrame=null,wt(t,o)}function bt(t,o){let{size:e,view:n}=t,r=o/(e.width-e.gutter)*(n[1]-n[0]);J(t,[n[0]+r,n[1]+r])}function Vt(t,o,e){let{
+t.dom.spoken.textContent=`${t.data.header.lanes[o].label} ${e}`,Bt(t),t.lanesPanel?.update()}function J(t,o){t.beforeFrame=null,mt(t,o)}function vt(t,o){let{size:e,view:n}=t,r=o/(e.width-e.gutter)*(n[1]-n[0]);J(t,[n[0]+r,n[1]+r])}function Vt(t,o,e){let{
 size:n,view:r}=t,s=e===null?.5:Math.min(Math.max((e-n.gutter)/(n.width-n.gutter),0),1),a=r[0]+s*(r[1]-r[0]);J(t,[a+(r[0]-a)*o,a+(r[1]-a)*o])}function me(t,o){let e=(t.
-view[1]-t.view[0])/2;J(t,[o-e,o+e])}function xe(t,o){let{extent:e,view:n}=t,r=n[1]-n[0],s=r*.02,a=o?e[1]+s-r:e[0]-s;_(t,[a,a+r])}var ar=3;function be(t){return{...cr(t),...lr(t),...fr(t)}}function cr(t){return{show:o=>J(t,o),pan:o=>bt(t,o),zoom:(o,e)=>Vt(t,o,e),centre:o=>me(t,o),back:o=>ie(
+view[1]-t.view[0])/2;J(t,[o-e,o+e])}function xe(t,o){let{extent:e,view:n}=t,r=n[1]-n[0],s=r*.02,a=o?e[1]+s-r:e[0]-s;_(t,[a,a+r])}var ar=3;function be(t){return{...cr(t),...lr(t),...fr(t)}}function cr(t){return{show:o=>J(t,o),pan:o=>vt(t,o),zoom:(o,e)=>Vt(t,o,e),centre:o=>me(t,o),back:o=>ie(
 t,o),fit:()=>_(t,t.whole),toEnd:o=>xe(t,o)}}function lr(t){return{timeAt:o=>ve(t,o),hover:(o,e)=>ur(t,o,e),leave(){t.pointerX=null,Me(t,null)},click:(o,e)=>ir(t,
-o,e),zoomToEventAt(o,e){let n=vt(t,o,e);n!==null&&C(t,n,!0)},dragRange(o,e){t.range=[Math.min(o,e),Math.max(o,e)],A(t)},finishRange:()=>N(t),measureTo(o,e){let[
-n,r]=[t.selected,vt(t,o,e)];return n===null||r===null||n===r?!1:(t.range=ho(t.data,n,r),t.selected=null,N(t),A(t),!0)},clearRange(){t.range!==null&&(t.range=null,
+o,e),zoomToEventAt(o,e){let n=Mt(t,o,e);n!==null&&C(t,n,!0)},dragRange(o,e){t.range=[Math.min(o,e),Math.max(o,e)],A(t)},finishRange:()=>N(t),measureTo(o,e){let[
+n,r]=[t.selected,Mt(t,o,e)];return n===null||r===null||n===r?!1:(t.range=ho(t.data,n,r),t.selected=null,N(t),A(t),!0)},clearRange(){t.range!==null&&(t.range=null,
 N(t),A(t))},toggleLane:o=>j(t,z(t.layout,ct(t,o))),dropLane(o,e){let[n,r]=[o,e].map(s=>z(t.layout,ct(t,s)));Z(t,n,r<0?e<b?0:t.order.length-1:t.order.indexOf(r))}}}
-function fr(t){return{zoomToFocused(){let o=t.focused??t.selected;o!==null?C(t,o,!0):t.range!==null?_(t,dr(t.range)):_(t,t.whole)},showKeys:()=>Rt(t.dom),toggleFocusLane:()=>j(
-t,ye(t)),pinFocusLane:()=>yt(t,ye(t)),arrow(o){t.focused!==null?Xt(t,xt(t,t.focused,o)):o==="left"||o==="right"?bt(t,(o==="left"?-1:1)*80):t.dom.frame.scrollBy(
-0,(o==="up"?-2:2)*E)},enter(){let{focused:o}=t;o===null?mt(t,he(t,Ae(t))):o===t.selected?Xt(t,q(t,o)):Yt(t,o)},follow(){t.focused!==null&&Xt(t,q(t,t.focused))},
-escape:()=>hr(t),search:o=>Mt(t,o),nextMatch:o=>pr(t,o),hold:o=>gr(t,o),focusChanged(o){t.hasFocus=o,A(t)}}}function ve(t,o){let e=O(t);return e.t0+(o-t.size.gutter)/
-e.scale}function vt(t,o,e){let{index:n,layout:r,size:s}=t,a=Mo(r,ct(t,e));if(a===null||o<s.gutter||e<b)return null;let c=ar/O(t).scale,l=dt(n,n.laneRow[a.lane]+
-a.row,ve(t,o),c);return l<0?null:l}function ur(t,o,e){let{dom:n}=t;t.pointerX=o;let r=vt(t,o,e);r!==null&&yo(n,ee(t,r),o+n.frame.offsetLeft,e+n.frame.offsetTop),
-Me(t,r)}function Me(t,o){o===null&&(t.dom.tip.hidden=!0),o!==t.hover&&(t.hover=o,t.options.onHover?.(o),A(t))}function ir(t,o,e){let n=vt(t,o,e);t.focused=n,n===
-null&&(t.range=null),Yt(t,n)}function Yt(t,o){t.selected=o,o!==null&&(t.dom.spoken.textContent=`selected ${pt(t.data,o)}`),N(t),A(t)}function Xt(t,o){let e=t.selected!==
-null&&t.focused===t.selected;mt(t,o),e&&t.focused!==null&&Yt(t,t.focused)}function dr([t,o]){let e=Math.max((o-t)*.1,50);return[t-e,o+e]}function Ae(t){let o=O(
+function fr(t){return{zoomToFocused(){let o=t.focused??t.selected;o!==null?C(t,o,!0):t.range!==null?_(t,dr(t.range)):_(t,t.whole)},showKeys:()=>It(t.dom),toggleFocusLane:()=>j(
+t,ye(t)),pinFocusLane:()=>bt(t,ye(t)),arrow(o){t.focused!==null?Xt(t,yt(t,t.focused,o)):o==="left"||o==="right"?vt(t,(o==="left"?-1:1)*80):t.dom.frame.scrollBy(
+0,(o==="up"?-2:2)*E)},enter(){let{focused:o}=t;o===null?xt(t,he(t,Ae(t))):o===t.selected?Xt(t,q(t,o)):Yt(t,o)},follow(){t.focused!==null&&Xt(t,q(t,t.focused))},
+escape:()=>hr(t),search:o=>At(t,o),nextMatch:o=>pr(t,o),hold:o=>gr(t,o),focusChanged(o){t.hasFocus=o,A(t)}}}function ve(t,o){let e=O(t);return e.t0+(o-t.size.gutter)/
+e.scale}function Mt(t,o,e){let{index:n,layout:r,size:s}=t,a=Mo(r,ct(t,e));if(a===null||o<s.gutter||e<b)return null;let c=ar/O(t).scale,l=dt(n,n.laneRow[a.lane]+
+a.row,ve(t,o),c);return l<0?null:l}function ur(t,o,e){let{dom:n}=t;t.pointerX=o;let r=Mt(t,o,e);r!==null&&yo(n,ee(t,r),o+n.frame.offsetLeft,e+n.frame.offsetTop),
+Me(t,r)}function Me(t,o){o===null&&(t.dom.tip.hidden=!0),o!==t.hover&&(t.hover=o,t.options.onHover?.(o),A(t))}function ir(t,o,e){let n=Mt(t,o,e);t.focused=n,n===
+null&&(t.range=null),Yt(t,n)}function Yt(t,o){t.selected=o,o!==null&&(t.dom.spoken.textContent=`selected ${gt(t.data,o)}`),N(t),A(t)}function Xt(t,o){let e=t.selected!==
+null&&t.focused===t.selected;xt(t,o),e&&t.focused!==null&&Yt(t,t.focused)}function dr([t,o]){let e=Math.max((o-t)*.1,50);return[t-e,o+e]}function Ae(t){let o=O(
 t).parts.reverse().flatMap(({lanes:e})=>e);return[...o,...t.order.slice(t.order.indexOf(o[o.length-1])+1)]}function ye(t){return t.focusLane>=0?t.focusLane:Ae(t)[0]??
--1}function hr(t){if(!t.dom.keys.hidden)Rt(t.dom);else if(t.search!==null)t.dom.search.value="",Mt(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=
-null;else if(t.selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),N(t);else return!1;return t.isArmed=!1,A(t),!0}function Mt(t,o){
+-1}function hr(t){if(!t.dom.keys.hidden)It(t.dom);else if(t.search!==null)t.dom.search.value="",At(t,"");else if(t.focused!==null&&t.focused!==t.selected)t.focused=
+null;else if(t.selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),N(t);else return!1;return t.isArmed=!1,A(t),!0}function At(t,o){
 let e=pe(t,o);return t.search=e,t.dom.matches.textContent=e&&`${et(e.count)} ${e.count===1?"match":"matches"}`,G(t),e?.count??0}function pr(t,o){let{search:e}=t;
-if(e===null||e.count===0)return;let{found:n,ordinal:r}=ge(t,e,o);e.at=n,t.dom.matches.textContent=`${et(r)} of ${et(e.count)}`,t.selected=n,mt(t,n),N(t)}function gr(t,o){
-let e=([s,a],c)=>{s&&Vt(t,Math.exp(-s*2.2*c),t.pointerX),a&&bt(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){e(Ct([o]),.12);return}if(t.
+if(e===null||e.count===0)return;let{found:n,ordinal:r}=ge(t,e,o);e.at=n,t.dom.matches.textContent=`${et(r)} of ${et(e.count)}`,t.selected=n,xt(t,n),N(t)}function gr(t,o){
+let e=([s,a],c)=>{s&&Vt(t,Math.exp(-s*2.2*c),t.pointerX),a&&vt(t,a*900*c)};if(matchMedia("(prefers-reduced-motion: reduce)").matches){e(Ct([o]),.12);return}if(t.
 held.has(o))return;t.held.add(o);let n=null,r=s=>{let a=n===null?.016666666666666666:Math.min(.05,(s-n)/1e3);n=s,e(Ct(t.held),a),t.beforeFrame=t.held.size?r:null,
 t.held.size&&A(t)};t.beforeFrame=r,A(t)}function Ee(t){let{lanesButton:o,lanes:e}=t.dom;M(t,o,"click",()=>{t.lanesPanel??=wr(t),e.hidden=!e.hidden,o.setAttribute("aria-expanded",String(!e.hidden)),t.lanesPanel.
 update()})}function wr(t){let o=t.data.header.lanes.map((n,r)=>mr(t,r)),e=x("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(e),{update(){let{activeElement:n}=document;
 e.append(...t.order.map(r=>o[r].node));for(let r of o)r.update();n instanceof HTMLElement&&e.contains(n)&&n.focus()}}}function mr(t,o){let{label:e}=t.data.header.
-lanes[o],n=(u,i,d)=>x("button",{type:"button",title:i,"aria-label":`${i}: ${e}`,onclick:d},u),r=n("Pin","Pin on top",()=>yt(t,o)),s=n("\u2191","Move up",()=>Z(t,
+lanes[o],n=(u,i,d)=>x("button",{type:"button",title:i,"aria-label":`${i}: ${e}`,onclick:d},u),r=n("Pin","Pin on top",()=>bt(t,o)),s=n("\u2191","Move up",()=>Z(t,
 o,t.order.indexOf(o)-1)),a=n("\u2193","Move down",()=>Z(t,o,t.order.indexOf(o)+1)),c=n("Fold","Fold to one row",()=>j(t,o));c.disabled=t.rows.heights[o]<2;let l=x(
 "input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${e}`});l.addEventListener("input",()=>we(t,o,l.value));for(let u of[r,s,a,c,l])u.
 setAttribute("data-lm-suppress-shortcuts","true");let f=x("span",{class:"cltl-lane",title:e},e);return{node:x("li",{},r,s,a,c,f,l),update(){r.setAttribute("aria\
 -pressed",String(t.pinned.has(o))),c.setAttribute("aria-pressed",String(t.collapsed.has(o)))}}}var xr=460,yr=150,br="800px 0px";function Te(t,o,e={}){let n=Yo(t,o,e),r=be(n);jo(n,r),Zo(n,r),Mr(n,r),Se(n,n.mode),vr(n),B(n);let s=new ResizeObserver(()=>B(n));
 s.observe(n.dom.frame);let a=new IntersectionObserver(c=>fe(n,c[c.length-1].isIntersecting),{rootMargin:br});return a.observe(n.dom.frame),n.cleanups.push(()=>s.
-disconnect(),()=>a.disconnect()),gt(n),Er(n,r)}function Se(t,o){Object.assign(t,zt(o)),wo(t.dom.host,t.colors),xo(t.dom,ae(t)),A(t)}function vr({dom:t,layout:o,
+disconnect(),()=>a.disconnect()),wt(n),Er(n,r)}function Se(t,o){Object.assign(t,zt(o)),wo(t.dom.host,t.colors),xo(t.dom,ae(t)),A(t)}function vr({dom:t,layout:o,
 options:e}){let n=e.height??Math.min(xr,Math.max(yr,o.total+b));t.frame.style.height=`${Math.round(n)+2}px`}function Mr(t,o){let{dom:e}=t;M(t,e.zoomIn,"click",()=>o.
 zoom(.5,null)),M(t,e.zoomOut,"click",()=>o.zoom(2,null)),M(t,e.fit,"click",o.fit),M(t,e.keysButton,"click",o.showKeys),M(t,e.picture,"click",()=>Ar(t)),Ee(t),M(
 t,e.next,"click",()=>o.nextMatch(1)),M(t,e.previous,"click",()=>o.nextMatch(-1)),M(t,e.frame,"scroll",()=>A(t),{passive:!0})}function Ar({dom:t,colors:o}){let{canvas:e}=t,
 n=x("canvas",{width:e.width,height:e.height}),r=P(n);r.fillStyle=o.bg,r.fillRect(0,0,n.width,n.height),r.drawImage(e,0,0),x("a",{href:n.toDataURL("image/png"),download:"\
 timeline.png"}).click()}function Er(t,o){return{setTheme:e=>Se(t,e),fit:o.fit,zoomTo:(e,n)=>o.show([e,n]),getView:()=>[...t.view],select(e=null){t.selected=t.focused=
-e,e!==null&&C(t,e),A(t)},setRange(e,n=null){t.range=e===null||n===null?null:[e,n],A(t)},setNames(e){t.names=e===null?null:new Set(e),G(t)},beside:(e,n)=>xt(t,e,
+e,e!==null&&C(t,e),A(t)},setRange(e,n=null){t.range=e===null||n===null?null:[e,n],A(t)},setNames(e){t.names=e===null?null:new Set(e),G(t)},beside:(e,n)=>yt(t,e,
 n),partnerOf:e=>q(t,e),raceOf:e=>t.races.find(n=>n.event===e&&e!==null)?.race??null,showRace:e=>ke(t,t.races.find(n=>n.race===e)),showSync:e=>ke(t,t.syncs.find(
-n=>n.group===e)),setMarks(e){t.marks=e,A(t)},search(e){return t.dom.search.value=e,Mt(t,e)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>B(t),boxOf:e=>Tr(
+n=>n.group===e)),setMarks(e){t.marks=e,A(t)},search(e){return t.dom.search.value=e,At(t,e)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>B(t),boxOf:e=>Tr(
 t,e),stats:()=>({frames:t.script.length,script:[...t.script]}),destroy:()=>kr(t)}}function kr(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let o of t.cleanups.
 splice(0))o();t.dom.host.remove()}function ke(t,o){if(o){if(o.event>=0)t.focused=o.event,C(t,o.event);else if(o.at<t.view[0]||o.at>t.view[1]){let e=(t.view[1]-t.
-view[0])/2;wt(t,[o.at-e,o.at+e])}A(t)}}function Tr(t,o){let e=O(t),n=t.data.lane[o];if(t.rows.row[o]>=t.layout.shown[n])return null;let r=e.x(t.data.start[o]),s=t.
-data.dur[o]*e.scale;return{x:r,y:e.y(n,t.rows.row[o]),width:s,height:E-1}}function Re(t,o){let e=Sr(o);t.replaceChildren(e.root);let n=Ir(e),r=()=>{St(o.get("_picture"),!0),Rr(e.content,o.get("_panel")),e.root.dataset.updates=String(o.
+view[0])/2;mt(t,[o.at-e,o.at+e])}A(t)}}function Tr(t,o){let e=O(t),n=t.data.lane[o];if(t.rows.row[o]>=t.layout.shown[n])return null;let r=e.x(t.data.start[o]),s=t.
+data.dur[o]*e.scale;return{x:r,y:e.y(n,t.rows.row[o]),width:s,height:E-1}}function Re(t,o){let e=Sr(o);t.replaceChildren(e.root);let n=Ir(e),r=()=>{Rt(o.get("_picture"),!0),Rr(e.content,o.get("_panel")),e.root.dataset.updates=String(o.
 get("_panel").number??0)},s=()=>{let l=o.get("_ended");e.root.dataset.state=l?"ended":"live";for(let f of e.buttons)f.hidden=!!l;e.note.textContent=l||o.get("_h\
 int")},c=[["msg:custom",(l,f)=>{l?.kind==="timeline"?n.show(l.step??0,f[0]):l?.kind==="note"&&(e.note.textContent=l.text??"")}],["change:_panel",r],["change:_en\
-ded",s]];for(let[l,f]of c)o.on(l,f);return r(),s(),Ie(o,"timeline"),()=>{for(let[l,f]of c)o.off(l,f);n.destroy(),St(o.get("_picture"),!1)}}function Ie(t,o){try{
+ded",s]];for(let[l,f]of c)o.on(l,f);return r(),s(),Ie(o,"timeline"),()=>{for(let[l,f]of c)o.off(l,f);n.destroy(),Rt(o.get("_picture"),!1)}}function Ie(t,o){try{
 t.send({kind:o,view:uo()})}catch{}}function Sr(t){let o=x("span",{class:"cl-watch-hint"}),e=(f,u)=>()=>{o.textContent=u,Ie(t,f)},n=[x("button",{type:"button",onclick:e(
 "record","Recording is requested.")},"Record now"),x("button",{type:"button",onclick:e("stop","A stop is requested.")},"Stop watching")],r=x("div",{class:"cl-wa\
 tch-content"}),s=x("h4",{hidden:!0}),a=x("div",{class:"cudalens cl-watch-timeline",hidden:!0}),c=x("div",{class:"cl-watch-tools"},...n,o);return{root:x("div",{class:"\
 cudalens-watch"},c,r,s,a),content:r,buttons:n,note:o,heading:s,timeline:a}}function Rr(t,{tree:o}){if(!o)return;let e=W(t,"details",HTMLDetailsElement).map(n=>n.
-open);t.replaceChildren(Tt(o));for(let[n,r]of W(t,"details",HTMLDetailsElement).entries())r.open=e[n]??r.open}function Ir({heading:t,timeline:o}){let e=null,n=0,
+open);t.replaceChildren(St(o));for(let[n,r]of W(t,"details",HTMLDetailsElement).entries())r.open=e[n]??r.open}function Ir({heading:t,timeline:o}){let e=null,n=0,
 r=io(s=>{o.dataset.theme=s,e?.setTheme(s)});return{async show(s,a){n+=1;let c=n,l=new Uint8Array(a.buffer,a.byteOffset,a.byteLength),f=await co(l);c!==n||e&&o.matches(
 ":hover")||(e?.destroy(),t.hidden=o.hidden=!1,t.textContent=`Timeline of step ${s.toLocaleString("en")}: click it, then scroll to zoom, drag to move`,o.dataset.
 theme=K(),o.dataset.step=String(s),e=Te(o,f,{theme:K()}))},destroy(){n+=1,r(),e?.destroy()}}}function _r({model:t,el:o}){return Re(o,t)}var cc={render:_r};export{cc as default};

@@ -1,9 +1,9 @@
 /*! cudalens, BSD-3-Clause. Built from cudalens/views/js by `make js`; do not edit. */
-async function Hc(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("deflate"));return new Uint8Array(await new Response(e).arrayBuffer())}function nn(t){
+async function Hc(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("deflate"));return new Uint8Array(await new Response(e).arrayBuffer())}function on(t){
 return new Error(`cudalens payload: ${t}. Save the trace again with the same version of cudalens.`)}async function ce(t){if(t.byteLength<12||String.fromCharCode(
-...t.subarray(0,4))!=="CLP1")throw nn(`found ${t.byteLength} bytes that do not begin with CLP1`);let e=new DataView(t.buffer,t.byteOffset,t.byteLength),n=e.getUint32(
-4,!0)===1,o=([a,c])=>{let i=a+c;if(i>t.byteLength)throw nn(`it ends at byte ${t.byteLength}, ${i} expected`);let l=t.subarray(a,i);return n?Hc(l):l},r=e.getUint32(
-8,!0),s=JSON.parse(new TextDecoder().decode(await o([12,r])));if(s.version!==1)throw nn(`found version ${s.version}, expected 1`);return{header:s,places:Fc(s,12+
+...t.subarray(0,4))!=="CLP1")throw on(`found ${t.byteLength} bytes that do not begin with CLP1`);let e=new DataView(t.buffer,t.byteOffset,t.byteLength),n=e.getUint32(
+4,!0)===1,o=([a,c])=>{let i=a+c;if(i>t.byteLength)throw on(`it ends at byte ${t.byteLength}, ${i} expected`);let l=t.subarray(a,i);return n?Hc(l):l},r=e.getUint32(
+8,!0),s=JSON.parse(new TextDecoder().decode(await o([12,r])));if(s.version!==1)throw on(`found version ${s.version}, expected 1`);return{header:s,places:Fc(s,12+
 r),read:o}}function Fc(t,e){let n=new Map,o=e;for(let[r,s]of Object.entries(t.columns)){let a=[];for(let c of"text"in s?[s.text]:s.planes)a.push(c<0?c:[o,c]),c>
 0&&(o+=c);n.set(r,a)}return n}async function To({header:t,places:e,read:n},o){let{n:r,signed:s}=t.columns[o],a=e.get(o)??[],c=await Promise.all(a.map(i=>typeof i==
 "number"?-1-i:n(i)));return{n:r,signed:s,planes:c}}async function B(t,e){let{n,signed:o,planes:r}=await To(t,e);if(r.length>4||o&&r.length===4)return Bc(r,n,o);
@@ -30,10 +30,10 @@ a=new Int32Array(t).fill(-1),c=new Uint16Array(t),i=new Int32Array(t+1),l=0;for(
 u;l++){if(o[l]&R.outside)continue;let p=Math.max(e[l]+n[l],e[l]+1);for(;d&&e[i[d-1]]+n[i[d-1]]<p;)d--;d&&(a[l]=i[d-1],s[a[l]]-=n[l],c[l]=d),i[d++]=l}}return{own:s,
 parent:a,depth:c}}function Lo(t,e,n,o,r){let s=new Int32Array(t).fill(-1),a=new Set(o),c=[];for(let i=0;i<t;i++)a.has(n[i])&&c.push(i);for(let i=0,l=0,f=-1;i<t;i++)
 e[i]&R.launched&&(f+=r[l++]+1,s[i]=c[f]);return s}function Ro({start:t,dur:e,header:n,n:o},r,s){let a=Gc(n.lanes),c=n.first_row,i=new Map,l=new Map;for(let d=0,p=0;d<r.length;d++)p+=r[d],i.set(p,p+s[d]),l.set(p+
-s[d],p);let f=d=>a.reduce((p,{from:g,to:m})=>p+on(g,m,w=>t[w]>=d)-g,0),u=d=>{let p=Kc(d,t,a,f),g=[];for(let{from:m,to:w}of a)for(let y=on(m,w,x=>t[x]>=p);y<w&&t[y]===
+s[d],p);let f=d=>a.reduce((p,{from:g,to:m})=>p+rn(g,m,w=>t[w]>=d)-g,0),u=d=>{let p=Kc(d,t,a,f),g=[];for(let{from:m,to:w}of a)for(let y=rn(m,w,x=>t[x]>=p);y<w&&t[y]===
 p;y++)g.push(y);return g.sort((m,w)=>e[w]-e[m])[d-f(p)]};return{rowOf(d){let p=a.findIndex(({to:m})=>d<m),g=d-a[p].from;return a.forEach(({from:m,to:w},y)=>{if(y===
-p)return;g+=on(m,w,b=>t[b]>t[d]||t[b]===t[d]&&(y<p?e[b]<e[d]:e[b]<=e[d]))-m}),c+(i.get(g)??g)},eventOf(d){let p=d-c;return Number.isInteger(p)&&p>=0&&p<o?u(l.get(
-p)??p):-1}}}function Gc(t){let e=0;return t.map(({count:n})=>(e+=n,{from:e-n,to:e}))}function on(t,e,n){let[o,r]=[t,e];for(;o<r;){let s=o+r>>1;n(s)?r=s:o=s+1}return o}
+p)return;g+=rn(m,w,b=>t[b]>t[d]||t[b]===t[d]&&(y<p?e[b]<e[d]:e[b]<=e[d]))-m}),c+(i.get(g)??g)},eventOf(d){let p=d-c;return Number.isInteger(p)&&p>=0&&p<o?u(l.get(
+p)??p):-1}}}function Gc(t){let e=0;return t.map(({count:n})=>(e+=n,{from:e-n,to:e}))}function rn(t,e,n){let[o,r]=[t,e];for(;o<r;){let s=o+r>>1;n(s)?r=s:o=s+1}return o}
 function Kc(t,e,n,o){let r=n.filter(({from:c,to:i})=>i>c),s=Math.min(...r.map(({from:c})=>e[c])),a=Math.max(...r.map(({to:c})=>e[c-1]))+1;for(;a-s>1;){let c=Math.
 floor((s+a)/2);o(c)<=t?s=c:a=c}return s}function j(t,e){return t.short[e]??t.names[e]}async function No(t){let e=await ce(t),[n,o]=await Promise.all([Xc(e),nt(e,"names")]),r={...e.header,names:o},{n:s,
 lanes:a}=r,c=Uint8Array.from(n.flags),i={header:r,n:s,flags:c,...Co(a,s,n.closed,n.gap,n.tail)},{own:l,parent:f,depth:u}=_o(i);qc(l,n.self_at,n.self_off);let d=await Eo(
@@ -43,9 +43,9 @@ s,c,n.kind,n.launchers,n.launch),...Ro(i,n.row_at,n.row_off),memory:d,metrics:p,
 let e=await Promise.all(Io.map(n=>B(t,n)));return Object.fromEntries(Io.map((n,o)=>[n,e[o]]))}function jc({n:t,cats:e},{kind:n,kind_name:o,kind_cat:r}){let s=new Uint32Array(
 t),a=e.length>256?new Uint16Array(t):new Uint8Array(t);for(let c=0;c<t;c++)s[c]=o[n[c]],a[c]=r[n[c]];return{name:s,cat:a}}function Vc(t,e){let n=t.length>65536?
 new Uint32Array(e):new Uint16Array(e),o=0;return t.forEach(({count:r},s)=>{n.fill(s,o,o+r),o+=r}),n}function qc(t,e,n){let o=0;for(let r=0;r<e.length;r++)o+=e[r],
-t[o]+=n[r]}var rn="http://www.w3.org/2000/svg";function h(t,e={},...n){let o=document.createElement(t);for(let[r,s]of Object.entries(e))s==null||s===!1||(typeof s=="functi\
+t[o]+=n[r]}var sn="http://www.w3.org/2000/svg";function h(t,e={},...n){let o=document.createElement(t);for(let[r,s]of Object.entries(e))s==null||s===!1||(typeof s=="functi\
 on"?o.addEventListener("click",s):o.setAttribute(r,s===!0?"":String(s)));return o.append(...n.filter(r=>r!=null)),o}function z(t,e={},...n){let o=document.createElementNS(
-rn,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var Yc={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function ie(t){
+sn,t);for(let[r,s]of Object.entries(e))o.setAttribute(r,String(s));return o.append(...n),o}var Yc={"&":"&amp;","<":"&lt;",">":"&gt;",'"':"&quot;","'":"&#39;"};function ie(t){
 return t.replace(/[&<>"']/g,e=>Yc[e])}function Po(t,e){return new Promise(n=>{let o=()=>{s.disconnect(),removeEventListener("beforeprint",r)},r=()=>{o(),n()},s=new IntersectionObserver(
 a=>a.some(c=>c.isIntersecting)&&r(),{rootMargin:"200px"});s.observe(t),addEventListener("beforeprint",r),e.push(o)})}function N(t,e){let n=t.getContext("2d",e);
 if(n===null)throw new Error("this browser cannot draw on a canvas");return n}function _(t,e,n){return[...t.querySelectorAll(e)].filter(o=>o instanceof n)}function ft(t,e,n,o=0){
@@ -62,13 +62,13 @@ s-color-scheme: dark)").matches?"dark":"light"}function le(t){let e=vt(),n=()=>{
 "data-jp-theme-light","data-vscode-theme-kind","data-theme"]};o.observe(document.body,r),o.observe(document.documentElement,r);let s=[matchMedia("(prefers-color\
 -scheme: dark)"),matchMedia("print")];for(let a of s)a.addEventListener("change",n);return()=>{o.disconnect();for(let a of s)a.removeEventListener("change",n)}}function V(t){for(;;){let{done:e,value:n}=t.next();if(e)return n}}function Bo(t){for(let e of t){let n=e();n&&V(n)}}async function zo(t,e,n){for(let o of t){if(await e(),
 n())return;let r=o(),s=performance.now();for(;r&&!r.next().done;)if(!(performance.now()-s<6)){if(await e(),n())return;s=performance.now()}}}function*dt(t,e){for(let n=t;n<
-e;n+=65536)yield[n,Math.min(n+65536,e)]}var Qc=new Set(["kernel","gpu_memcpy","gpu_memset"]);function*Do(t,e){let n=Uint8Array.from(t.header.cats,i=>+Qc.has(i)),o=sn(0),[r,s,a]=[0,0,0];for(let{kind:i,
-count:l}of t.header.lanes){let f=a+l,u=sn(i==="device"?l:0);for(let[d,p]of dt(a,f)){if(t.start[d]>=e[1])break;i==="device"?r+=ei(t,n,e,u,d,p):s+=ti(t,e,d,p),yield}
+e;n+=65536)yield[n,Math.min(n+65536,e)]}var Qc=new Set(["kernel","gpu_memcpy","gpu_memset"]);function*Do(t,e){let n=Uint8Array.from(t.header.cats,i=>+Qc.has(i)),o=an(0),[r,s,a]=[0,0,0];for(let{kind:i,
+count:l}of t.header.lanes){let f=a+l,u=an(i==="device"?l:0);for(let[d,p]of dt(a,f)){if(t.start[d]>=e[1])break;i==="device"?r+=ei(t,n,e,u,d,p):s+=ti(t,e,d,p),yield}
 o=ni(o,u),a=f}let c=0;for(let i=0;i<o.num;i++)c+=o.to[i]-o.from[i];return{busy:c,idle:e[1]-e[0]-c,work:r,calls:s}}function ti({start:t,dur:e},[n,o],r,s){let a=0;
 for(let c=r;c<s&&t[c]<o;c++)a+=+(t[c]+e[c]>n);return a}function ei({start:t,dur:e,cat:n},o,[r,s],a,c,i){let l=0;for(let f=c;f<i&&t[f]<s;f++){let u=t[f]+e[f];u<=
-r||!o[n[f]]||(l+=1,an(a,Math.max(t[f],r),Math.min(u,s)))}return l}function sn(t){return{num:0,from:new Float64Array(t),to:new Float64Array(t)}}function an(t,e,n){
-let o=t.num-1;if(o>=0&&e<=t.to[o]){n>t.to[o]&&(t.to[o]=n);return}t.from[t.num]=e,t.to[t.num]=n,t.num+=1}function ni(t,e){if(!t.num||!e.num)return t.num?t:e;let n=sn(
-t.num+e.num);for(let o=0,r=0;o<t.num||r<e.num;)r>=e.num||o<t.num&&t.from[o]<=e.from[r]?an(n,t.from[o],t.to[o++]):an(n,e.from[r],e.to[r++]);return n}function Uo({
+r||!o[n[f]]||(l+=1,cn(a,Math.max(t[f],r),Math.min(u,s)))}return l}function an(t){return{num:0,from:new Float64Array(t),to:new Float64Array(t)}}function cn(t,e,n){
+let o=t.num-1;if(o>=0&&e<=t.to[o]){n>t.to[o]&&(t.to[o]=n);return}t.from[t.num]=e,t.to[t.num]=n,t.num+=1}function ni(t,e){if(!t.num||!e.num)return t.num?t:e;let n=an(
+t.num+e.num);for(let o=0,r=0;o<t.num||r<e.num;)r>=e.num||o<t.num&&t.from[o]<=e.from[r]?cn(n,t.from[o],t.to[o++]):cn(n,e.from[r],e.to[r++]);return n}function Uo({
 start:t,dur:e},n,o){let[r,s]=t[n]<=t[o]?[n,o]:[o,n],a=t[r]+e[r];return a<t[s]?[a,t[s]]:[t[r],Math.max(t[s],t[r]+1)]}var oi=`
 .cltl { --timeline-bg: #fff; --timeline-text: #1b1f24; position: relative; color: var(--timeline-text); background: var(--timeline-bg);
   font: 12px/1.4 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; text-align: left; }
@@ -138,20 +138,20 @@ placeholder:"Search names  ( / )","aria-label":"Search event names",autocomplete
 "Zoom out (S)"),i=t("Fit the whole trace","Fit","Show the whole trace (0)"),l=t("Lanes","Lanes","Pin, move, fold and filter lanes");l.setAttribute("aria-expande\
 d","false");let f=t("All keys","?","List the keys (?)"),u=t("PNG picture of the lanes","PNG","Save the lanes as they show, as PNG"),d=h("ul",{class:"cltl-legend",
 "aria-label":"Colours"}),p=h("div",{class:"cltl-tools",role:"toolbar","aria-label":"Timeline"},e(n,r,s,o),e(c,a,i,l,u,f),d);return{search:n,matches:o,previous:r,
-next:s,zoomIn:a,zoomOut:c,fit:i,lanesButton:l,picture:u,keysButton:f,legend:d,tools:p}}function cn({keys:t}){t.hidden=!t.hidden}function ii(){let t=si.flatMap(([
+next:s,zoomIn:a,zoomOut:c,fit:i,lanesButton:l,picture:u,keysButton:f,legend:d,tools:p}}function ln({keys:t}){t.hidden=!t.hidden}function ii(){let t=si.flatMap(([
 e,n])=>[h("span",{},h("kbd",{},e),` ${n}`)," "]);return h("div",{class:"cltl-hint","aria-hidden":"true"},...t)}function jo(t,e){t.legend.replaceChildren(...e.map(
 ([n,o])=>{let r=h("i",{"aria-hidden":"true"});return r.style.background=o,h("li",{},r,n)}))}function Vo(t,e,n,o){let[r,...s]=e;t.tip.replaceChildren(h("b",{},r),
 ...s.map(l=>h("div",{},l))),t.tip.hidden=!1;let{offsetWidth:a,offsetHeight:c}=t.tip,i=t.host.clientWidth;t.tip.style.left=`${Math.max(0,n+14+a>i?n-a-10:n+14)}px`,
-t.tip.style.top=`${o+18+c>t.host.clientHeight?o-c-8:o+18}px`}var $=18,Dt=24,S=26,A=Dt+S,ln=4,li=20;function Mt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
-cat[s]]||t.flags[s]&R.instant))continue;t.start[s]<n&&(n=t.start[s]);let a=t.start[s]+t.dur[s];a>o&&(o=a)}return n===1/0?e?Mt(t):[0,1e3]:[n,Math.max(o,n+1)]}function fn([
+t.tip.style.top=`${o+18+c>t.host.clientHeight?o-c-8:o+18}px`}var $=18,Dt=24,S=26,A=Dt+S,fn=4,li=20;function Mt(t,e=!1){let n=1/0,o=-1/0,r=t.header.cats.map(s=>s==="Trace"||s==="overhead");for(let s=0;s<t.n;s++){if(e&&(r[t.
+cat[s]]||t.flags[s]&R.instant))continue;t.start[s]<n&&(n=t.start[s]);let a=t.start[s]+t.dur[s];a>o&&(o=a)}return n===1/0?e?Mt(t):[0,1e3]:[n,Math.max(o,n+1)]}function un([
 t,e],n){let o=(n[1]-n[0])*1.04,r=Math.min(Math.max(e-t,Math.min(li,o)),o),s=(t+e)/2,a=n[0]-r*.9,c=n[1]-r*.1,i=r>=o?(n[0]+n[1]-o)/2:Math.min(Math.max(s-r/2,a),c);
 return[i,i+r]}function fe(t){let e=(t[1]-t[0])*.02;return[t[0]-e,t[1]+e]}function qo(t,e,n,o=110){let r=(e-t)*o/Math.max(n,1),s=10**Math.floor(Math.log10(r)),a=Math.
 max(1,([1,2,5,10].find(i=>i*s>=r*.999)??10)*s),c=[];for(let i=Math.ceil(t/a);i*a<=e&&c.length<200;i++)c.push({t:i*a,text:ui(i*a,a)});return{ticks:c,step:a}}var fi=[
 [1e9,"s"],[1e6,"ms"],[1e3,"\xB5s"]];function ui(t,e){let[n,o]=fi.find(([s])=>Math.abs(t)>=s)??[1,"ns"],r=Math.max(0,Math.ceil(Math.log10(n/e)-1e-9));return t===
 0?"0":`${(t/n).toFixed(r)} ${o}`}function ue(t,e,n,o=0){let r=new Float64Array(t.length),s=new Float64Array(t.length),a=new Uint16Array(t.length),c=0;for(let i of n)
-a[i]=e.has(i)?1:t[i],r[i]=c,c+=a[i]*$+2*ln,s[i]=c;return{order:n,tops:r,ends:s,shown:a,pinned:o?s[n[o-1]]:0,total:c}}function ht(t,e){let{order:n,tops:o}=t;if(e<
-0||e>=t.total)return-1;let r=0,s=n.length-1;for(;r<s;){let a=r+s+1>>1;o[n[a]]<=e?r=a:s=a-1}return n[r]}function de(t,e,n){return t.tops[e]+ln+n*$}function Yo(t,e){
-let n=ht(t,e);if(n<0)return null;let o=Math.floor((e-t.tops[n]-ln)/$);return o>=0&&o<t.shown[n]?{lane:n,row:o}:null}var di=.6;function he({size:t,layout:e}){return e.pinned<=di*(t.height-A)?e.pinned:0}function pe(t,e){return e-A<he(t)?e-A:e-A+t.scroll}function ot(t){let{size:e,
+a[i]=e.has(i)?1:t[i],r[i]=c,c+=a[i]*$+2*fn,s[i]=c;return{order:n,tops:r,ends:s,shown:a,pinned:o?s[n[o-1]]:0,total:c}}function ht(t,e){let{order:n,tops:o}=t;if(e<
+0||e>=t.total)return-1;let r=0,s=n.length-1;for(;r<s;){let a=r+s+1>>1;o[n[a]]<=e?r=a:s=a-1}return n[r]}function de(t,e,n){return t.tops[e]+fn+n*$}function Yo(t,e){
+let n=ht(t,e);if(n<0)return null;let o=Math.floor((e-t.tops[n]-fn)/$);return o>=0&&o<t.shown[n]?{lane:n,row:o}:null}var di=.6;function he({size:t,layout:e}){return e.pinned<=di*(t.height-A)?e.pinned:0}function pe(t,e){return e-A<he(t)?e-A:e-A+t.scroll}function ot(t){let{size:e,
 view:n,layout:o}=t,r=e.width-e.gutter,s=Math.max(1,Math.round(r*e.ratio)),a=(n[1]-n[0])/s,c=Math.round(n[0]/a)*a,i=s/e.ratio/(n[1]-n[0]),l=he(t),f=p=>e.gutter+(p-
 c)*i,u=(p,g)=>A+g-(o.tops[p]<l?0:t.scroll),d=(p,g)=>u(p,de(o,p,g));return{width:r,pixels:s,w:a,t0:c,t1:c+s*a,scale:i,parts:hi(t,l),x:f,y:d,down:u}}function hi({
 layout:t,size:e,scroll:n},o){let{order:r,tops:s}=t,a=Math.min(n,Math.max(0,t.total-1))+o,c=n+e.height-A,i=Math.max(0,r.indexOf(ht(t,a))),l=ht(t,c),u={lanes:r.slice(
@@ -198,28 +198,28 @@ for(let a=t.index.laneRow[s];a<Math.min(t.index.laneRow[s+1],vi);a++)rr(t.index,
 0)for(let s=0;s<e;s++)n[r][s]/=o[r]}return{shares:n,most:o}}function Ai(t,e){let n=document.createElement("canvas"),o=Math.max(1,Math.round(e*t.size.ratio));n.width=
 o,n.height=Math.round((S-6)*t.size.ratio);let r=N(n),{shares:s,most:a}=Mi(t,o),c=ar.filter(l=>a[l]>0),i=n.height/Math.max(c.length,1);return c.forEach((l,f)=>{r.
 fillStyle=t.tones.css[l==="device"?0:t.hostTone];for(let u=0;u<o;u++){let d=s[l][u]*(i-1);d>0&&r.fillRect(u,(f+1)*i-Math.max(1,d),1,Math.max(1,d))}}),n}function sr(t,e){
-let{gutter:n,width:o}=t.size;return n+(e-t.whole[0])/(t.whole[1]-t.whole[0])*(o-n)}function un(t,e){let{gutter:n,width:o}=t.size;return t.whole[0]+(e-n)/(o-n)*(t.
+let{gutter:n,width:o}=t.size;return n+(e-t.whole[0])/(t.whole[1]-t.whole[0])*(o-n)}function dn(t,e){let{gutter:n,width:o}=t.size;return t.whole[0]+(e-n)/(o-n)*(t.
 whole[1]-t.whole[0])}function cr(t,e,{width:n,t0:o,t1:r}){let{gutter:s,ratio:a}=e.size,c=`${n} ${a} ${e.mode}`;e.overview?.key!==c&&(e.overview={key:c,picture:Ai(
 e,n)}),t.fillStyle=e.colors.gutter,t.fillRect(s,0,n,S),t.drawImage(e.overview.picture,s,3,n,S-6);let i=Math.max(s,sr(e,o)),l=Math.min(s+n,sr(e,r));t.fillStyle=e.
 colors.bg,t.globalAlpha=.65,t.fillRect(s,0,i-s,S),t.fillRect(l,0,s+n-l,S),t.globalAlpha=1,t.strokeStyle=e.colors.muted,t.lineWidth=1;let f=Math.max(3,l-i);t.strokeRect(
-Math.min(i,s+n-f)+.5,.5,f-1,S-1)}var dn=80;function lr(t){let e=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&e[t.launch[r]+1]++;for(let r=0;r<t.n;r++)e[r+1]+=e[r];let n=new Uint32Array(
-e[t.n]),o=e.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(n[o[t.launch[r]]++]=r);return{first:e,work:n}}function hn(t,e,n=dn){if(t.data.launch[e]>=0)return[
+Math.min(i,s+n-f)+.5,.5,f-1,S-1)}var hn=80;function lr(t){let e=new Uint32Array(t.n+1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&e[t.launch[r]+1]++;for(let r=0;r<t.n;r++)e[r+1]+=e[r];let n=new Uint32Array(
+e[t.n]),o=e.slice(0,-1);for(let r=0;r<t.n;r++)t.launch[r]>=0&&(n[o[t.launch[r]]++]=r);return{first:e,work:n}}function pn(t,e,n=hn){if(t.data.launch[e]>=0)return[
 e];let{first:o,work:r}=t.launches;return[...r.subarray(o[e],Math.min(o[e+1],o[e]+n))]}function fr(t,e,n){let o=new Set;for(let r of[e.hover,e.focused,e.selected])
-if(r!==null)for(let s of hn(e,r))o.add(s);t.globalAlpha=.45;for(let r of Ti(e,n)){let s=e.data.start[e.data.launch[r]];!o.has(r)&&s>=n.t0&&s<=n.t1&&ir(t,e,n,r,1)}
+if(r!==null)for(let s of pn(e,r))o.add(s);t.globalAlpha=.45;for(let r of Ti(e,n)){let s=e.data.start[e.data.launch[r]];!o.has(r)&&s>=n.t0&&s<=n.t1&&ir(t,e,n,r,1)}
 t.globalAlpha=1;for(let r of o)ir(t,e,n,r,1.8)}function Ti(t,e){let{index:n,data:o}=t,r=[],s=0;for(let a of e.parts.flatMap(({lanes:c})=>c))if(o.header.lanes[a].
-kind==="device")for(let c=0;c<t.layout.shown[a];c++){let i=n.laneRow[a]+c;for(let l=Z(n,i,e.t0);l<n.first[i+1]&&n.s[l]<e.t1;l++){if(s++>4*dn)return[];if(o.launch[n.
-at[l]]>=0&&r.push(n.at[l])>dn)return[]}}return r}function ir(t,e,n,o,r){let s=At(e,n,e.data.launch[o])??Si(e,n,e.data.launch[o]),a=At(e,n,o);if(s===null||a===null)
+kind==="device")for(let c=0;c<t.layout.shown[a];c++){let i=n.laneRow[a]+c;for(let l=Z(n,i,e.t0);l<n.first[i+1]&&n.s[l]<e.t1;l++){if(s++>4*hn)return[];if(o.launch[n.
+at[l]]>=0&&r.push(n.at[l])>hn)return[]}}return r}function ir(t,e,n,o,r){let s=At(e,n,e.data.launch[o])??Si(e,n,e.data.launch[o]),a=At(e,n,o);if(s===null||a===null)
 return;let c=a.y>s.y,i=s.x+Math.min(s.width/2,12),l=s.y+(c?$-1:0),f=a.y+(c?0:$-1),u=Math.min(60,Math.abs(f-l)/2+8)*(c?1:-1);t.strokeStyle=e.colors.arrow,t.fillStyle=
 e.colors.arrow,t.lineWidth=r,t.beginPath(),t.moveTo(i,l),t.bezierCurveTo(i,l+u,a.x,f-u,a.x,f),t.stroke();let d=c?-6:6;t.beginPath(),t.moveTo(a.x,f),t.lineTo(a.x-
 3.5,f+d),t.lineTo(a.x+3.5,f+d),t.fill()}function Si(t,e,n){let o=n;for(;o>=0&&t.rows.row[o]>=t.layout.shown[t.data.lane[o]];)o=t.data.parent[o];let r=o<0?null:At(
 t,e,o);return r&&{x:e.x(t.data.start[n]),y:r.y,width:1}}function ur(t,e){let n=document.createElement("canvas");return{canvas:t,context:N(t,{alpha:!1}),stripCanvas:n,stripContext:N(n),strip:null,labels:new Array(e.header.
 names.length)}}function dr(t,e,n){let{stripCanvas:o,stripContext:r}=t;if(t.strip===null||o.width<e||o.height<n){o.width=e,o.height=Math.max(n,o.height);let s=r.
-createImageData(e,o.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var pn="#e5484d";function hr(t){let e=[0];for(let n of t.header.lanes)e.push(e[e.length-1]+n.count);return(t.header.races??[]).map(n=>({...n,event:Ei(t,n,e)}))}
+createImageData(e,o.height);t.strip={image:s,pixels:new Uint32Array(s.data.buffer)}}return t.strip}var mn="#e5484d";function hr(t){let e=[0];for(let n of t.header.lanes)e.push(e[e.length-1]+n.count);return(t.header.races??[]).map(n=>({...n,event:Ei(t,n,e)}))}
 function Ei(t,{lane:e,at:n,dur:o},r){if(e<0)return-1;for(let s=r[e];s<r[e+1];s++)if(t.start[s]===n&&t.dur[s]===o)return s;return-1}function pr(t,e,{x:n,t0:o,t1:r}){
-t.fillStyle=pn;for(let{at:s}of e.races){if(s<o||s>r)continue;let a=Math.round(n(s));t.fillRect(a,A-14,1.5,14),t.beginPath(),t.moveTo(a,A-14),t.lineTo(a+9,A-10.5),
-t.lineTo(a,A-7),t.fill()}}var mn="#d55e00",mr=8;function gr(t){let e=t.header.syncs??[];if(!e.length)return[];let n=[0];for(let r of t.header.lanes)n.push(n[n.length-1]+r.count);let o=new Map(
+t.fillStyle=mn;for(let{at:s}of e.races){if(s<o||s>r)continue;let a=Math.round(n(s));t.fillRect(a,A-14,1.5,14),t.beginPath(),t.moveTo(a,A-14),t.lineTo(a+9,A-10.5),
+t.lineTo(a,A-7),t.fill()}}var ke="#d55e00",mr=8;function gr(t){let e=t.header.syncs??[];if(!e.length)return[];let n=[0];for(let r of t.header.lanes)n.push(n[n.length-1]+r.count);let o=new Map(
 e.map(r=>[`${r.lane} ${r.at} ${r.dur}`,-1]));for(let r of new Set(e.map(s=>s.lane)))for(let s=n[r];s<n[r+1];s++){let a=`${r} ${t.start[s]} ${t.dur[s]}`;o.has(a)&&
-o.set(a,s)}return e.map(r=>({...r,event:o.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function wr(t,e,{x:n,t0:o,t1:r}){t.fillStyle=mn;for(let{at:s,dur:a}of e.syncs){
+o.set(a,s)}return e.map(r=>({...r,event:o.get(`${r.lane} ${r.at} ${r.dur}`)??-1}))}function wr(t,e,{x:n,t0:o,t1:r}){t.fillStyle=ke;for(let{at:s,dur:a}of e.syncs){
 if(s+a<o||s>r)continue;let c=Math.round(n(s));t.fillRect(c,A-mr/2,Math.max(1.5,n(s+a)-c),mr/2)}}var Oi=4e3;function br(t,e,n){let o=tr(e),r=er(e),s=fe(Mt(e,!0)),a=be(e,o,r),c=Xo(t),i=new Set(e.header.lanes.flatMap((f,u)=>f.is_idle?[u]:[])),l=e.header.lanes.
 map((f,u)=>u);return{data:e,options:n,dom:c,painter:ur(c.canvas,e),rows:o,tone:r,hostTone:$i(e,a),whole:s,extent:Mt(e),view:[...s],before:[],after:[],movedAt:-1/0,
 index:a,launches:lr(e),collapsed:i,order:l,pinned:new Set,filters:new Map,lanesPanel:null,layout:ue(o.heights,i,l),steps:Ci(e),races:hr(e),syncs:gr(e),marks:[],
@@ -230,16 +230,16 @@ n.pixels.length).fill(r)}}function E(t,e,n,o,r){e.addEventListener(n,o,r),t.clea
 tone:o}){let r=t.lanes.findIndex(({kind:s,count:a})=>s==="host"&&a>0);return r<0?0:o[e[n[r]]]}function Ci(t){let e=new Set(t.header.step_names),n=[];if(!e.size)
 return n;for(let o=0;o<t.n;o++)e.has(t.name[o])&&t.header.lanes[t.lane[o]].kind==="host"&&n.push({t0:t.start[o],t1:t.start[o]+t.dur[o]});return n.length>Oi?[]:n.
 sort((o,r)=>o.t0-r.t0)}var _i=4,Li={gutter:"pointer",ruler:"col-resize",overview:"ew-resize"};function Ri(t,e){let n=t.getBoundingClientRect();return[e.clientX-n.left,e.clientY-n.top]}
-function ke(t,e,n){return e<t.size.gutter?n<A?"corner":"gutter":n<S?"overview":n<A?"ruler":"plot"}function xr(t,e){let{canvas:n}=t.dom,o=r=>Ri(n,r);E(t,n,"point\
-erdown",r=>{if(r.button!==0)return;let[s,a]=o(r),c=ke(t,s,a);t.isArmed=!0,n.focus({preventScroll:!0}),n.setPointerCapture(r.pointerId);let i=c==="ruler"||c==="p\
-lot"&&r.shiftKey?"range":c;t.drag={kind:i,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:e.timeAt(s)},i==="overview"&&e.centre(un(t,s))}),E(t,n,"pointer\
-move",r=>{let[s,a]=o(r);if(t.drag===null){let c=ke(t,s,a);n.style.cursor=Li[c]??"default",c==="plot"?e.hover(s,a):e.leave()}else Ii(t,e,s,a)}),E(t,n,"pointerup",
+function ve(t,e,n){return e<t.size.gutter?n<A?"corner":"gutter":n<S?"overview":n<A?"ruler":"plot"}function xr(t,e){let{canvas:n}=t.dom,o=r=>Ri(n,r);E(t,n,"point\
+erdown",r=>{if(r.button!==0)return;let[s,a]=o(r),c=ve(t,s,a);t.isArmed=!0,n.focus({preventScroll:!0}),n.setPointerCapture(r.pointerId);let i=c==="ruler"||c==="p\
+lot"&&r.shiftKey?"range":c;t.drag={kind:i,x:s,y:a,view:[...t.view],scroll:t.scroll,moved:!1,from:e.timeAt(s)},i==="overview"&&e.centre(dn(t,s))}),E(t,n,"pointer\
+move",r=>{let[s,a]=o(r);if(t.drag===null){let c=ve(t,s,a);n.style.cursor=Li[c]??"default",c==="plot"?e.hover(s,a):e.leave()}else Ii(t,e,s,a)}),E(t,n,"pointerup",
 r=>{let[s,a]=o(r),{drag:c}=t;t.drag=null,n.style.cursor="default",c!==null&&(c.kind==="range"&&c.moved?e.finishRange():c.kind==="gutter"?c.moved?e.dropLane(c.y,
 a):e.toggleLane(a):!c.moved&&c.kind==="range"&&!e.measureTo(s,a)?e.clearRange():!c.moved&&c.kind==="plot"&&e.click(s,a))}),E(t,n,"pointercancel",()=>{t.drag=null}),
-E(t,n,"pointerleave",()=>{t.isArmed=t.drag!==null,e.leave()}),E(t,n,"dblclick",r=>{let[s,a]=o(r);ke(t,s,a)==="plot"?e.zoomToEventAt(s,a):ke(t,s,a)!=="gutter"&&e.
+E(t,n,"pointerleave",()=>{t.isArmed=t.drag!==null,e.leave()}),E(t,n,"dblclick",r=>{let[s,a]=o(r);ve(t,s,a)==="plot"?e.zoomToEventAt(s,a):ve(t,s,a)!=="gutter"&&e.
 fit()}),E(t,n,"wheel",r=>Ni(t,e,r,o(r)),{passive:!1})}function Ii(t,e,n,o){let{drag:r}=t;if(r!==null&&!(!r.moved&&Math.hypot(n-r.x,o-r.y)<_i))if(r.moved=!0,r.kind===
 "plot"){t.dom.canvas.style.cursor="grabbing";let s=(r.view[1]-r.view[0])/(t.size.width-t.size.gutter),a=(n-r.x)*s;e.show([r.view[0]-a,r.view[1]-a]),t.dom.frame.
-scrollTop=r.scroll-(o-r.y)}else r.kind==="range"?e.dragRange(r.from,e.timeAt(Math.min(Math.max(n,t.size.gutter),t.size.width))):r.kind==="overview"&&e.centre(un(
+scrollTop=r.scroll-(o-r.y)}else r.kind==="range"?e.dragRange(r.from,e.timeAt(Math.min(Math.max(n,t.size.gutter),t.size.width))):r.kind==="overview"&&e.centre(dn(
 t,n))}function Ni(t,e,n,[o]){let r=n.deltaMode===1?16:n.deltaMode===2?400:1,[s,a]=[n.deltaX*r,n.deltaY*r],c=n.ctrlKey||n.metaKey;if(!c&&!t.isArmed)return;n.preventDefault();
 let i=n.shiftKey&&s===0?a:s;!c&&(n.shiftKey||Math.abs(s)>Math.abs(a))?e.pan(i):e.zoom(Math.exp(Math.min(Math.max(a,-200),200)*(c&&Math.abs(a)<30?.01:.0022)),o)}
 var wn={w:[1,0],s:[-1,0],a:[0,-1],d:[0,1]},yr={ArrowLeft:"left",ArrowRight:"right",ArrowUp:"up",ArrowDown:"down"};function kr(t,e){let{canvas:n,search:o}=t.dom;
@@ -268,7 +268,7 @@ e.colors.bg,t.fillText(p,m+4,S+(A-S-9)/2+.5),t.fillStyle=e.colors.accent}}functi
 slice(0,400)||"(no name)"],l=xn(t,n),f=t.name[n+s[t.lane[n]].enclosing-1];l&&i.push(`${l}, the innermost: ${o[f].slice(0,200)}`),i.push(t.flags[n]&R.instant?"in\
 stant":`${v(t.dur[n])}${c}`),i.push(`${r[t.cat[n]]||"no category"} \xB7 at ${Ki(t.start[n])}`);let u=t.launch[n];if(u>=0){let p=o[t.name[u]].slice(0,100);i.push(
 `launched by ${p}, ${v(t.start[n]-t.start[u])} earlier`)}let d=e.find(({event:p})=>p===n);return d&&i.push(`race: ${d.title}`),i}function xn(t,e){let{enclosing:n}=t.
-header.lanes[t.lane[e]],o=e===0||t.lane[e-1]!==t.lane[e];return n>1&&o?`${n} enclosing frames`:void 0}function ve(t,e){let{names:n,cats:o,lanes:r}=t.header,s=[n[t.
+header.lanes[t.lane[e]],o=e===0||t.lane[e-1]!==t.lane[e];return n>1&&o?`${n} enclosing frames`:void 0}function Me(t,e){let{names:n,cats:o,lanes:r}=t.header,s=[n[t.
 name[e]].slice(0,200)||"no name",o[t.cat[e]]||"no category"];return s.push(t.flags[e]&R.instant?"an instant":`lasts ${v(t.dur[e])}`),s.push(`starts at ${v(t.start[e])}`,
 `on ${r[t.lane[e]].label}`),t.launch[e]>=0&&s.push(`launched by ${n[t.name[t.launch[e]]].slice(0,100)}`),s.join(", ")}function Er(t){return t.slice(0,300).replace(
 /^void /,"").replaceAll("(anonymous namespace)::","").replaceAll("at::native::","")||t.slice(0,300)}function Or(t){return t.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /,
@@ -288,22 +288,22 @@ tl(t,e,e.data.name[a],p);g&&(t.fillStyle=u?e.colors.muted:e.tones.ink[c],t.fillT
 painter,s=r[n]??nl(t,e.data.header,n);if(r[n]=s,s.width<=o)return s.text;if(s.shortWidth<=o)return s.short;let a=Math.floor(s.short.length*o/s.shortWidth);for(;a>=
 2&&el(t,s,a)>o;)a--;return a<2?"":`${s.short.slice(0,a)}\u2026`}function el(t,e,n){return e.cuts[n]??=t.measureText(`${e.short.slice(0,n)}\u2026`).width,e.cuts[n]}
 function nl(t,e,n){let o=e.short[n],r=o??Er(e.names[n]),s=o??Or(r);return{text:r,short:s,cuts:[],width:t.measureText(r).width,shortWidth:t.measureText(s).width}}
-function ol(t,e,n){for(let{event:o}of e.syncs)o>=0&&Gt(t,e,n,o,mn,1.5);for(let{event:o}of e.races)o>=0&&Gt(t,e,n,o,pn,2.5);e.hover!==null&&e.hover!==e.selected&&
+function ol(t,e,n){for(let{event:o}of e.syncs)o>=0&&Gt(t,e,n,o,ke,1.5);for(let{event:o}of e.races)o>=0&&Gt(t,e,n,o,mn,2.5);e.hover!==null&&e.hover!==e.selected&&
 Gt(t,e,n,e.hover,e.colors.text,1),e.selected!==null&&Gt(t,e,n,e.selected,e.colors.accent,2.5),e.focused!==null&&e.focused!==e.selected&&e.hasFocus&&Gt(t,e,n,e.focused,
 e.colors.text,2,[4,2])}function Gt(t,e,n,o,r,s,a=[]){let c=At(e,n,o);if(c===null)return;t.strokeStyle=r,t.lineWidth=s,t.setLineDash(a);let i=Math.max(c.x,e.size.
 gutter-4);t.strokeRect(i,c.y,Math.max(2,Math.min(c.x+c.width,e.size.width+4)-i),$-1),t.setLineDash([])}function rl(t,e,{x:n,width:o}){if(e.range===null)return;let{
 gutter:r,height:s}=e.size,a=l=>Math.min(Math.max(l,r),r+o),[c,i]=e.range.map(l=>a(n(l)));i<=r||c>=r+o||(t.fillStyle=e.colors.accent,t.globalAlpha=e.colors.rangeAlpha,
-t.fillRect(c,S,i-c,s-S),t.globalAlpha=1,c>r&&t.fillRect(c-.5,S,1,s),i<r+o&&t.fillRect(i-.5,S,1,s))}function Cr(t){let e=new Uint8Array(U.groups.length);for(let n of t.
-index.tone)e[n/q|0]=1;return U.groups.flatMap((n,o)=>e[o]?[[n.label,t.tones.css[o*q]]]:[])}var _r=2e3,sl=100,al=500;function Et(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(A+$,e.clientHeight),a=window.
+t.fillRect(c,S,i-c,s-S),t.globalAlpha=1,c>r&&t.fillRect(c-.5,S,1,s),i<r+o&&t.fillRect(i-.5,S,1,s))}function Cr(t){let e=new Uint8Array(U.groups.length);for(let o of t.
+index.tone)e[o/q|0]=1;let n=[];return U.groups.forEach((o,r)=>{e[r]&&n.push([o.label,t.tones.css[r*q]])}),t.syncs.length&&n.push(["Host waits for GPU",ke]),n}var _r=2e3,sl=100,al=500;function Et(t){if(t.isReleased)return;let{frame:e,stage:n,canvas:o}=t.dom,r=Math.max(1,e.clientWidth),s=Math.max(A+$,e.clientHeight),a=window.
 devicePixelRatio||1;n.style.height=`${Math.max(s,Math.ceil(t.layout.total+A))}px`;let{size:c}=t;c.width!==r||c.height!==s||c.ratio!==a?(t.size={width:r,height:s,
 ratio:a,gutter:Math.round(Math.min(188,Math.max(132,r*.2),r*.35))},o.width=Math.round(r*a),o.height=Math.round(s*a),o.style.width=`${r}px`,o.style.height=`${s}p\
-x`,Me(t)):O(t)}function Rr(t,e){if(t.isReleased!==e)return;if(t.isReleased=!e,e){t.size={...t.size,width:0},Et(t);return}let{canvas:n}=t.dom;for(let o of[n,t.painter.
-stripCanvas])o.width=o.height=0;t.painter.strip=null,t.overview=null}function Me(t){if(t.isReleased)return;let e=performance.now();t.scroll=t.dom.frame.scrollTop,
+x`,Ae(t)):O(t)}function Rr(t,e){if(t.isReleased!==e)return;if(t.isReleased=!e,e){t.size={...t.size,width:0},Et(t);return}let{canvas:n}=t.dom;for(let o of[n,t.painter.
+stripCanvas])o.width=o.height=0;t.painter.strip=null,t.overview=null}function Ae(t){if(t.isReleased)return;let e=performance.now();t.scroll=t.dom.frame.scrollTop,
 $r(t),t.script.push(performance.now()-e),t.script.length>_r&&t.script.splice(0,_r/2)}function O(t){t.pending||t.isGone||(t.pending=requestAnimationFrame(e=>{t.pending=
-0,!t.isGone&&(t.beforeFrame?.(e),Me(t))}))}function Ae(t,e){Ir(t),kn(t,e)}function Ir(t){performance.now()-t.movedAt<=al||(t.before.push(t.view),t.before.length>
+0,!t.isGone&&(t.beforeFrame?.(e),Ae(t))}))}function Te(t,e){Ir(t),kn(t,e)}function Ir(t){performance.now()-t.movedAt<=al||(t.before.push(t.view),t.before.length>
 sl&&t.before.shift(),t.after=[])}function Nr(t,e){let[n,o]=e?[t.after,t.before]:[t.before,t.after],{view:r}=t,s=n.pop();for(;s?.[0]===r[0]&&s[1]===r[1];)s=n.pop();
-s!==void 0&&(o.push(r),Pr(t,s))}function kn(t,e){t.movedAt=performance.now();let n=fn(e,t.extent);n[0]===t.view[0]&&n[1]===t.view[1]||(t.view=n,t.options.onTime?.(
-[...n]),O(t))}function J(t,e){Ir(t),Pr(t,e)}function Pr(t,e){let n=fn(e,t.extent);if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){kn(t,
+s!==void 0&&(o.push(r),Pr(t,s))}function kn(t,e){t.movedAt=performance.now();let n=un(e,t.extent);n[0]===t.view[0]&&n[1]===t.view[1]||(t.view=n,t.options.onTime?.(
+[...n]),O(t))}function J(t,e){Ir(t),Pr(t,e)}function Pr(t,e){let n=un(e,t.extent);if(t.held.clear(),matchMedia("(prefers-reduced-motion: reduce)").matches){kn(t,
 n);return}let o=t.view,r=null;t.beforeFrame=s=>{r??=s;let a=Math.min(1,(s-r)/180),c=1-(1-a)**3;kn(t,a<1?[o[0]+(n[0]-o[0])*c,o[1]+(n[1]-o[1])*c]:n),a>=1?t.beforeFrame=
 null:O(t)},O(t)}function Ot(t){let{data:e,names:n,search:o,filters:r}=t;if(n===null&&o===null&&!r.size)t.chosen=null;else{let s=new Uint8Array(e.header.names.length);
 for(let i=0;i<s.length;i++)s[i]=+((n===null||n.has(i))&&(o===null||o.isHit[i]));let a=new Uint8Array(e.n),c=e.header.lanes.map((i,l)=>r.get(l)?.isHit??null);for(let i=0;i<
@@ -312,66 +312,66 @@ t.layout=ue(e.heights,n,o,r.size),Et(t)}function pt(t){t.options.onSelect?.({ran
 let{data:o,view:r,dom:s,layout:a}=t;s.tip.hidden=!0,t.hover=null;let c=we(o,t.rows,e),[i,l]=[o.start[c],o.start[c]+o.dur[c]],f=o.lane[c];t.rows.row[c]>=a.shown[f]&&
 t.collapsed.delete(f)&&vn(t);let u=de(t.layout,f,t.rows.row[c]),d=t.size.height-A,p=he(t),g=u<p;!g&&u<t.scroll+p?s.frame.scrollTop=u-p-8:!g&&u+$>t.scroll+d&&(s.
 frame.scrollTop=u+$+8-d);let m=r[1]-r[0],w=m/(t.size.width-t.size.gutter);n?J(t,Lr(i,l,4)):l-i<3*w?J(t,Lr(i,l,30)):(l<r[0]+m*.02||i>r[1]-m*.02)&&J(t,[(i+l-m)/2,
-(i+l+m)/2]),O(t)}function Lr(t,e,n){let o=e>t?(e-t)*n/2:500;return[(t+e)/2-o,(t+e)/2+o]}function Te(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.
-textContent=ve(t.data,e),mt(t,e))}function cl(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=Z(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
-p:o}}function Se(t,e,n){let o=we(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:c,p:i}=cl(t,o),l=n==="left"?i-1:i+1;return l>=t.index.first[c]&&l<t.index.first[c+
+(i+l+m)/2]),O(t)}function Lr(t,e,n){let o=e>t?(e-t)*n/2:500;return[(t+e)/2-o,(t+e)/2+o]}function Se(t,e){e<0||(t.focused=e,t.focusLane=t.data.lane[e],t.dom.spoken.
+textContent=Me(t.data,e),mt(t,e))}function cl(t,e){let n=t.index.laneRow[t.data.lane[e]]+t.rows.row[e],o=Z(t.index,n,t.data.start[e]);for(;o<t.index.first[n+1]&&t.index.at[o]!==e;)o++;return{r:n,
+p:o}}function Ee(t,e,n){let o=we(t.data,t.rows,e);if(n==="left"||n==="right"){let{r:c,p:i}=cl(t,o),l=n==="left"?i-1:i+1;return l>=t.index.first[c]&&l<t.index.first[c+
 1]?t.index.at[l]:o}let r=t.data.lane[o],s=t.rows.row[o]+(n==="up"?-1:1),a=t.data.start[o]+t.data.dur[o]/2;if(s>=0&&s<t.layout.shown[r]){let c=n==="up"?t.data.start[o]:
 a,i=Mn(t,r,s,c,n==="up"?0:t.data.dur[o]/2);if(i>=0)return i}return il(t,r,n==="up"?-1:1,a)??o}function il(t,e,n,o){let{order:r}=t.layout;for(let s=r.indexOf(e)+
 n;s>=0&&s<r.length;s+=n){let a=Mn(t,r[s],0,o,1/0);if(a>=0)return a}return null}function Mn(t,e,n,o,r){let{index:s}=t,a=s.laneRow[e]+n,c=xe(s,a,o,0);if(c>=0)return c;
 let i=Z(s,a,o),l=-1,f=r;for(let u of[i-1,i]){if(u<s.first[a]||u>=s.first[a+1])continue;let d=Math.max(s.s[u]-o,o-s.e[u],0);d<=f&&(l=s.at[u],f=d)}return l}function Kt(t,e){
-return t.data.launch[e]>=0?t.data.launch[e]:hn(t,e,1)[0]??e}function Hr(t,e){let n=(t.view[0]+t.view[1])/2;for(let o of e){let r=Mn(t,o,0,n,1/0);if(r>=0)return r}
+return t.data.launch[e]>=0?t.data.launch[e]:pn(t,e,1)[0]??e}function Hr(t,e){let n=(t.view[0]+t.view[1])/2;for(let o of e){let r=Mn(t,o,0,n,1/0);if(r>=0)return r}
 return-1}function Fr(t,e){if(!e.trim())return null;let n=An(t,e),o=0;for(let r=0;r<t.data.n;r++)o+=n[t.data.name[r]];return{isHit:n,count:o,at:-1}}function An(t,e){
 let n=e.trim().toLowerCase();return t.lowerNames??=t.data.header.names.map(o=>o.toLowerCase()),Uint8Array.from(t.lowerNames,o=>+o.includes(n))}function Br({data:t,
 view:e},n,o){let r=n.at,s=(f,u)=>t.start[f]<t.start[u]||t.start[f]===t.start[u]&&f<u,a=-1,c=-1;for(let f=0;f<t.n;f++){if(!n.isHit[t.name[f]])continue;let u=o>0?
 s:(p,g)=>s(g,p);(c<0||u(f,c))&&(c=f),(r>=0?u(r,f):o>0?t.start[f]>=e[0]:t.start[f]<=e[1])&&(a<0||u(f,a))&&(a=f)}let i=a>=0?a:c,l=0;if(i>=0)for(let f=0;f<t.n;f++)
-l+=n.isHit[t.name[f]]&&!s(i,f)?1:0;return{found:i,ordinal:l}}function Xt(t,e){e<0||t.rows.heights[e]<2||(t.collapsed.delete(e)||t.collapsed.add(e),Tn(t,e,t.collapsed.has(e)?"folded":"unfolded"))}function Ee(t,e){let{order:n,
+l+=n.isHit[t.name[f]]&&!s(i,f)?1:0;return{found:i,ordinal:l}}function Xt(t,e){e<0||t.rows.heights[e]<2||(t.collapsed.delete(e)||t.collapsed.add(e),Tn(t,e,t.collapsed.has(e)?"folded":"unfolded"))}function Oe(t,e){let{order:n,
 pinned:o}=t;e<0||(n.splice(n.indexOf(e),1),o.delete(e)?n.splice(o.size,0,e):(n.splice(o.size,0,e),o.add(e)),Tn(t,e,o.has(e)?"pinned":"no longer pinned"))}function jt(t,e,n){
 let{order:o,pinned:r}=t;if(e<0)return;let[s,a]=r.has(e)?[0,r.size-1]:[r.size,o.length-1];o.splice(o.indexOf(e),1),o.splice(Math.min(Math.max(n,s),a),0,e),Tn(t,e,
 `is lane ${o.indexOf(e)+1} of ${o.length}`)}function zr(t,e,n){n.trim()?t.filters.set(e,{text:n.trim(),isHit:An(t,n)}):t.filters.delete(e),Ot(t)}function Tn(t,e,n){
-t.dom.spoken.textContent=`${t.data.header.lanes[e].label} ${n}`,vn(t),t.lanesPanel?.update()}function Vt(t,e){t.beforeFrame=null,Ae(t,e)}function Oe(t,e){let{size:n,view:o}=t,r=e/(n.width-n.gutter)*(o[1]-o[0]);Vt(t,[o[0]+r,o[1]+r])}function Sn(t,e,n){let{
+t.dom.spoken.textContent=`${t.data.header.lanes[e].label} ${n}`,vn(t),t.lanesPanel?.update()}function Vt(t,e){t.beforeFrame=null,Te(t,e)}function $e(t,e){let{size:n,view:o}=t,r=e/(n.width-n.gutter)*(o[1]-o[0]);Vt(t,[o[0]+r,o[1]+r])}function Sn(t,e,n){let{
 size:o,view:r}=t,s=n===null?.5:Math.min(Math.max((n-o.gutter)/(o.width-o.gutter),0),1),a=r[0]+s*(r[1]-r[0]);Vt(t,[a+(r[0]-a)*e,a+(r[1]-a)*e])}function Dr(t,e){let n=(t.
-view[1]-t.view[0])/2;Vt(t,[e-n,e+n])}function Ur(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;J(t,[a,a+r])}var ll=3;function Gr(t){return{...fl(t),...ul(t),...dl(t)}}function fl(t){return{show:e=>Vt(t,e),pan:e=>Oe(t,e),zoom:(e,n)=>Sn(t,e,n),centre:e=>Dr(t,e),back:e=>Nr(
+view[1]-t.view[0])/2;Vt(t,[e-n,e+n])}function Ur(t,e){let{extent:n,view:o}=t,r=o[1]-o[0],s=r*.02,a=e?n[1]+s-r:n[0]-s;J(t,[a,a+r])}var ll=3;function Gr(t){return{...fl(t),...ul(t),...dl(t)}}function fl(t){return{show:e=>Vt(t,e),pan:e=>$e(t,e),zoom:(e,n)=>Sn(t,e,n),centre:e=>Dr(t,e),back:e=>Nr(
 t,e),fit:()=>J(t,t.whole),toEnd:e=>Ur(t,e)}}function ul(t){return{timeAt:e=>Kr(t,e),hover:(e,n)=>hl(t,e,n),leave(){t.pointerX=null,Xr(t,null)},click:(e,n)=>pl(t,
-e,n),zoomToEventAt(e,n){let o=$e(t,e,n);o!==null&&mt(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],O(t)},finishRange:()=>pt(t),measureTo(e,n){let[
-o,r]=[t.selected,$e(t,e,n)];return o===null||r===null||o===r?!1:(t.range=Uo(t.data,o,r),t.selected=null,pt(t),O(t),!0)},clearRange(){t.range!==null&&(t.range=null,
+e,n),zoomToEventAt(e,n){let o=Ce(t,e,n);o!==null&&mt(t,o,!0)},dragRange(e,n){t.range=[Math.min(e,n),Math.max(e,n)],O(t)},finishRange:()=>pt(t),measureTo(e,n){let[
+o,r]=[t.selected,Ce(t,e,n)];return o===null||r===null||o===r?!1:(t.range=Uo(t.data,o,r),t.selected=null,pt(t),O(t),!0)},clearRange(){t.range!==null&&(t.range=null,
 pt(t),O(t))},toggleLane:e=>Xt(t,ht(t.layout,pe(t,e))),dropLane(e,n){let[o,r]=[e,n].map(s=>ht(t.layout,pe(t,s)));jt(t,o,r<0?n<A?0:t.order.length-1:t.order.indexOf(
-r))}}}function dl(t){return{zoomToFocused(){let e=t.focused??t.selected;e!==null?mt(t,e,!0):t.range!==null?J(t,ml(t.range)):J(t,t.whole)},showKeys:()=>cn(t.dom),
-toggleFocusLane:()=>Xt(t,Wr(t)),pinFocusLane:()=>Ee(t,Wr(t)),arrow(e){t.focused!==null?En(t,Se(t,t.focused,e)):e==="left"||e==="right"?Oe(t,(e==="left"?-1:1)*80):
-t.dom.frame.scrollBy(0,(e==="up"?-2:2)*$)},enter(){let{focused:e}=t;e===null?Te(t,Hr(t,jr(t))):e===t.selected?En(t,Kt(t,e)):On(t,e)},follow(){t.focused!==null&&
-En(t,Kt(t,t.focused))},escape:()=>gl(t),search:e=>Ce(t,e),nextMatch:e=>wl(t,e),hold:e=>bl(t,e),focusChanged(e){t.hasFocus=e,O(t)}}}function Kr(t,e){let n=ot(t);
-return n.t0+(e-t.size.gutter)/n.scale}function $e(t,e,n){let{index:o,layout:r,size:s}=t,a=Yo(r,pe(t,n));if(a===null||e<s.gutter||n<A)return null;let c=ll/ot(t).
-scale,i=xe(o,o.laneRow[a.lane]+a.row,Kr(t,e),c);return i<0?null:i}function hl(t,e,n){let{dom:o}=t;t.pointerX=e;let r=$e(t,e,n);r!==null&&Vo(o,Sr(t,r),e+o.frame.
+r))}}}function dl(t){return{zoomToFocused(){let e=t.focused??t.selected;e!==null?mt(t,e,!0):t.range!==null?J(t,ml(t.range)):J(t,t.whole)},showKeys:()=>ln(t.dom),
+toggleFocusLane:()=>Xt(t,Wr(t)),pinFocusLane:()=>Oe(t,Wr(t)),arrow(e){t.focused!==null?En(t,Ee(t,t.focused,e)):e==="left"||e==="right"?$e(t,(e==="left"?-1:1)*80):
+t.dom.frame.scrollBy(0,(e==="up"?-2:2)*$)},enter(){let{focused:e}=t;e===null?Se(t,Hr(t,jr(t))):e===t.selected?En(t,Kt(t,e)):On(t,e)},follow(){t.focused!==null&&
+En(t,Kt(t,t.focused))},escape:()=>gl(t),search:e=>_e(t,e),nextMatch:e=>wl(t,e),hold:e=>bl(t,e),focusChanged(e){t.hasFocus=e,O(t)}}}function Kr(t,e){let n=ot(t);
+return n.t0+(e-t.size.gutter)/n.scale}function Ce(t,e,n){let{index:o,layout:r,size:s}=t,a=Yo(r,pe(t,n));if(a===null||e<s.gutter||n<A)return null;let c=ll/ot(t).
+scale,i=xe(o,o.laneRow[a.lane]+a.row,Kr(t,e),c);return i<0?null:i}function hl(t,e,n){let{dom:o}=t;t.pointerX=e;let r=Ce(t,e,n);r!==null&&Vo(o,Sr(t,r),e+o.frame.
 offsetLeft,n+o.frame.offsetTop),Xr(t,r)}function Xr(t,e){e===null&&(t.dom.tip.hidden=!0),e!==t.hover&&(t.hover=e,t.options.onHover?.(e),O(t))}function pl(t,e,n){
-let o=$e(t,e,n);t.focused=o,o===null&&(t.range=null),On(t,o)}function On(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`selected ${ve(t.data,e)}`),pt(t),
-O(t)}function En(t,e){let n=t.selected!==null&&t.focused===t.selected;Te(t,e),n&&t.focused!==null&&On(t,t.focused)}function ml([t,e]){let n=Math.max((e-t)*.1,50);
+let o=Ce(t,e,n);t.focused=o,o===null&&(t.range=null),On(t,o)}function On(t,e){t.selected=e,e!==null&&(t.dom.spoken.textContent=`selected ${Me(t.data,e)}`),pt(t),
+O(t)}function En(t,e){let n=t.selected!==null&&t.focused===t.selected;Se(t,e),n&&t.focused!==null&&On(t,t.focused)}function ml([t,e]){let n=Math.max((e-t)*.1,50);
 return[t-n,e+n]}function jr(t){let e=ot(t).parts.reverse().flatMap(({lanes:n})=>n);return[...e,...t.order.slice(t.order.indexOf(e[e.length-1])+1)]}function Wr(t){
-return t.focusLane>=0?t.focusLane:jr(t)[0]??-1}function gl(t){if(!t.dom.keys.hidden)cn(t.dom);else if(t.search!==null)t.dom.search.value="",Ce(t,"");else if(t.focused!==
+return t.focusLane>=0?t.focusLane:jr(t)[0]??-1}function gl(t){if(!t.dom.keys.hidden)ln(t.dom);else if(t.search!==null)t.dom.search.value="",_e(t,"");else if(t.focused!==
 null&&t.focused!==t.selected)t.focused=null;else if(t.selected!==null||t.range!==null)Object.assign(t,{selected:null,range:null,focused:null}),pt(t);else return!1;
-return t.isArmed=!1,O(t),!0}function Ce(t,e){let n=Fr(t,e);return t.search=n,t.dom.matches.textContent=n&&`${C(n.count)} ${n.count===1?"match":"matches"}`,Ot(t),
+return t.isArmed=!1,O(t),!0}function _e(t,e){let n=Fr(t,e);return t.search=n,t.dom.matches.textContent=n&&`${C(n.count)} ${n.count===1?"match":"matches"}`,Ot(t),
 n?.count??0}function wl(t,e){let{search:n}=t;if(n===null||n.count===0)return;let{found:o,ordinal:r}=Br(t,n,e);n.at=o,t.dom.matches.textContent=`${C(r)} of ${C(n.
-count)}`,t.selected=o,Te(t,o),pt(t)}function bl(t,e){let n=([s,a],c)=>{s&&Sn(t,Math.exp(-s*2.2*c),t.pointerX),a&&Oe(t,a*900*c)};if(matchMedia("(prefers-reduced-\
+count)}`,t.selected=o,Se(t,o),pt(t)}function bl(t,e){let n=([s,a],c)=>{s&&Sn(t,Math.exp(-s*2.2*c),t.pointerX),a&&$e(t,a*900*c)};if(matchMedia("(prefers-reduced-\
 motion: reduce)").matches){n(bn([e]),.12);return}if(t.held.has(e))return;t.held.add(e);let o=null,r=s=>{let a=o===null?.016666666666666666:Math.min(.05,(s-o)/1e3);
 o=s,n(bn(t.held),a),t.beforeFrame=t.held.size?r:null,t.held.size&&O(t)};t.beforeFrame=r,O(t)}function Vr(t){let{lanesButton:e,lanes:n}=t.dom;E(t,e,"click",()=>{t.lanesPanel??=yl(t),n.hidden=!n.hidden,e.setAttribute("aria-expanded",String(!n.hidden)),t.lanesPanel.
 update()})}function yl(t){let e=t.data.header.lanes.map((o,r)=>xl(t,r)),n=h("ul",{"aria-label":"Lanes"});return t.dom.lanes.replaceChildren(n),{update(){let{activeElement:o}=document;
 n.append(...t.order.map(r=>e[r].node));for(let r of e)r.update();o instanceof HTMLElement&&n.contains(o)&&o.focus()}}}function xl(t,e){let{label:n}=t.data.header.
-lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,onclick:d},f),r=o("Pin","Pin on top",()=>Ee(t,e)),s=o("\u2191","Move up",()=>jt(
+lanes[e],o=(f,u,d)=>h("button",{type:"button",title:u,"aria-label":`${u}: ${n}`,onclick:d},f),r=o("Pin","Pin on top",()=>Oe(t,e)),s=o("\u2191","Move up",()=>jt(
 t,e,t.order.indexOf(e)-1)),a=o("\u2193","Move down",()=>jt(t,e,t.order.indexOf(e)+1)),c=o("Fold","Fold to one row",()=>Xt(t,e));c.disabled=t.rows.heights[e]<2;let i=h(
 "input",{type:"search",placeholder:"Filter names","aria-label":`Filter names: ${n}`});i.addEventListener("input",()=>zr(t,e,i.value));for(let f of[r,s,a,c,i])f.
 setAttribute("data-lm-suppress-shortcuts","true");let l=h("span",{class:"cltl-lane",title:n},n);return{node:h("li",{},r,s,a,c,l,i),update(){r.setAttribute("aria\
 -pressed",String(t.pinned.has(e))),c.setAttribute("aria-pressed",String(t.collapsed.has(e)))}}}var kl=460,vl=150,Ml="800px 0px";function Yr(t,e,n={}){let o=br(t,e,n),r=Gr(o);xr(o,r),kr(o,r),Tl(o,r),Zr(o,o.mode),Al(o),Et(o);let s=new ResizeObserver(()=>Et(
 o));s.observe(o.dom.frame);let a=new IntersectionObserver(c=>Rr(o,c[c.length-1].isIntersecting),{rootMargin:Ml});return a.observe(o.dom.frame),o.cleanups.push(()=>s.
-disconnect(),()=>a.disconnect()),Me(o),El(o,r)}function Zr(t,e){Object.assign(t,gn(e)),Ko(t.dom.host,t.colors),jo(t.dom,Cr(t)),O(t)}function Al({dom:t,layout:e,
+disconnect(),()=>a.disconnect()),Ae(o),El(o,r)}function Zr(t,e){Object.assign(t,gn(e)),Ko(t.dom.host,t.colors),jo(t.dom,Cr(t)),O(t)}function Al({dom:t,layout:e,
 options:n}){let o=n.height??Math.min(kl,Math.max(vl,e.total+A));t.frame.style.height=`${Math.round(o)+2}px`}function Tl(t,e){let{dom:n}=t;E(t,n.zoomIn,"click",()=>e.
 zoom(.5,null)),E(t,n.zoomOut,"click",()=>e.zoom(2,null)),E(t,n.fit,"click",e.fit),E(t,n.keysButton,"click",e.showKeys),E(t,n.picture,"click",()=>Sl(t)),Vr(t),E(
 t,n.next,"click",()=>e.nextMatch(1)),E(t,n.previous,"click",()=>e.nextMatch(-1)),E(t,n.frame,"scroll",()=>O(t),{passive:!0})}function Sl({dom:t,colors:e}){let{canvas:n}=t,
 o=h("canvas",{width:n.width,height:n.height}),r=N(o);r.fillStyle=e.bg,r.fillRect(0,0,o.width,o.height),r.drawImage(n,0,0),h("a",{href:o.toDataURL("image/png"),download:"\
 timeline.png"}).click()}function El(t,e){return{setTheme:n=>Zr(t,n),fit:e.fit,zoomTo:(n,o)=>e.show([n,o]),getView:()=>[...t.view],select(n=null){t.selected=t.focused=
-n,n!==null&&mt(t,n),O(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],O(t)},setNames(n){t.names=n===null?null:new Set(n),Ot(t)},beside:(n,o)=>Se(t,
+n,n!==null&&mt(t,n),O(t)},setRange(n,o=null){t.range=n===null||o===null?null:[n,o],O(t)},setNames(n){t.names=n===null?null:new Set(n),Ot(t)},beside:(n,o)=>Ee(t,
 n,o),partnerOf:n=>Kt(t,n),raceOf:n=>t.races.find(o=>o.event===n&&n!==null)?.race??null,showRace:n=>qr(t,t.races.find(o=>o.race===n)),showSync:n=>qr(t,t.syncs.find(
-o=>o.group===n)),setMarks(n){t.marks=n,O(t)},search(n){return t.dom.search.value=n,Ce(t,n)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>Et(t),boxOf:n=>$l(
+o=>o.group===n)),setMarks(n){t.marks=n,O(t)},search(n){return t.dom.search.value=n,_e(t,n)},focus:()=>t.dom.canvas.focus({preventScroll:!0}),resize:()=>Et(t),boxOf:n=>$l(
 t,n),stats:()=>({frames:t.script.length,script:[...t.script]}),destroy:()=>Ol(t)}}function Ol(t){t.isGone=!0,cancelAnimationFrame(t.pending);for(let e of t.cleanups.
 splice(0))e();t.dom.host.remove()}function qr(t,e){if(e){if(e.event>=0)t.focused=e.event,mt(t,e.event);else if(e.at<t.view[0]||e.at>t.view[1]){let n=(t.view[1]-
-t.view[0])/2;Ae(t,[e.at-n,e.at+n])}O(t)}}function $l(t,e){let n=ot(t),o=t.data.lane[e];if(t.rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),
+t.view[0])/2;Te(t,[e.at-n,e.at+n])}O(t)}}function $l(t,e){let n=ot(t),o=t.data.lane[e];if(t.rows.row[e]>=t.layout.shown[o])return null;let r=n.x(t.data.start[e]),
 s=t.data.dur[e]*n.scale;return{x:r,y:n.y(o,t.rows.row[e]),width:s,height:$-1}}var $n="Source of ";var Cl=/^(In\[\d+\])\((?:(\d+), )?(?:def )?(\d+)\): (.*)$/s;function Qr(t,e){let n=new Map;for(let o of e){let[,r,s,a,c]=o.match(Cl)??[],i=r&&Object.hasOwn(t,r)?
 _l(t[r],Number(a),c,Number(s)):"";if(i&&n.set(`${$n}${c}, ${r}`,i),n.size===4)break}return[...n]}function _l(t,e,n,o){let r=t.trimEnd().split(`
 `);if(e<1||e>r.length)return"";let s=n==="<module>",[a,c]=s?[0,r.length]:[e-1,Ll(r,e-1)],i=o>a+16?Math.min(o-16/2,c-16):a,l=r.slice(i,Math.min(c,i+16)).map((f,u)=>`${i+
@@ -447,9 +447,9 @@ function ws(t,e,n,{theme:o,view:r}){let a=n.filter(({column:m})=>e.some(({values
 ...e.map(({values:w})=>gs(w[m.column])),1e-9)})),c=h("p",{class:"cl-metrics-legend"}),l=z("svg",{class:"cl-metrics-plot",role:"img","aria-label":"Readings of th\
 e GPUs over time"}),f=h("p",{class:"cl-metrics-tip cl-hint","aria-live":"off"}),u=z("path",{class:"cl-metrics-cursor",fill:"none"});t.replaceChildren(c,l,f);let d=`\
 cl-metrics-${Math.random().toString(36).slice(2)}`,p=a.length*(qt+ps),g={host:t,devices:e,rows:a,id:d,height:p,legend:c,plot:l,cursor:u,tip:f,theme:o,view:r,width:0};
-return l.addEventListener("pointermove",m=>pf(g,m)),l.addEventListener("pointerleave",()=>ys(g)),_e(g),{setView(m){g.view=m,_e(g)},setTheme(m){g.theme=m,_e(g)},
-resize:()=>_e(g),destroy:()=>t.replaceChildren()}}function bs(t){let e=Math.max(t.host.clientWidth||t.width,200);t.width=e;let n=Rn(e),o=e-n-1,[r,s]=t.view;return{
-width:e,gutter:n,inner:o,x:a=>n+(a-r)/(s-r)*o}}function _e(t){let{devices:e,height:n,id:o,legend:r,plot:s}=t,a=bs(t),c=e.length>1?e.map(({label:f})=>f):[];r.replaceChildren(
+return l.addEventListener("pointermove",m=>pf(g,m)),l.addEventListener("pointerleave",()=>ys(g)),Le(g),{setView(m){g.view=m,Le(g)},setTheme(m){g.theme=m,Le(g)},
+resize:()=>Le(g),destroy:()=>t.replaceChildren()}}function bs(t){let e=Math.max(t.host.clientWidth||t.width,200);t.width=e;let n=Rn(e),o=e-n-1,[r,s]=t.view;return{
+width:e,gutter:n,inner:o,x:a=>n+(a-r)/(s-r)*o}}function Le(t){let{devices:e,height:n,id:o,legend:r,plot:s}=t,a=bs(t),c=e.length>1?e.map(({label:f})=>f):[];r.replaceChildren(
 ...c.map(f=>h("span",{style:`color:${$t(f,t.theme)}`},f)));let i=z("rect",{x:a.gutter,y:0,width:a.inner,height:n}),l=t.rows.map((f,u)=>df(t,u,a));s.setAttribute(
 "width",String(a.width)),s.setAttribute("height",String(n)),s.setAttribute("viewBox",`0 0 ${a.width} ${n}`),s.replaceChildren(z("clipPath",{id:o},i),...l,t.cursor)}
 function df({devices:t,rows:e,id:n,theme:o,view:r},s,{width:a,gutter:c,x:i}){let{gauge:l,largest:f}=e[s],u=s*(qt+ps),d=m=>u+qt-(qt-3)*Math.min(m/f,1),p=Math.max(
@@ -482,7 +482,7 @@ d?vf[l]:g,t.fillRect(n,w,Math.max(o-1,.6),st-1),t.globalAlpha=1,o<=30)return;t.f
 b=t.measureText(x).width<=y?x:ft(t,u,y);t.fillText(b,n+4,w+st/2)}function Sf(t,{x:e,width:n,row:o},r){t.strokeStyle=r,t.lineWidth=2,t.strokeRect(e+1,o*st+1,Math.
 max(n-3,1),st-3)}function Ef({weight:t,before:e},n,o,r,{colorOf:s}){if(e){let c=(t[n]-e[n])/Math.max(t[n],e[n],1),i=Math.round(Math.min(1,Math.abs(c))*80),[l,f]=[
 c>0?"#d1493f":"#2f6fd0",r==="dark"?"#4a525c":"#dfe3e8"];return[`color-mix(in srgb, ${l} ${i}%, ${f})`,r==="dark"||i>55?"#ffffff":"#000000"]}if(s)return n?s(n,o,
-r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=kf[r];return[a[n?St(o)%a.length:0],As[r]]}function Le(t,e){let n=Of(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),_f(n),{show(r){n.graph?.parent!==
+r):r==="dark"?["#4a525c","#ffffff"]:["#dfe3e8","#000000"];let a=kf[r];return[a[n?St(o)%a.length:0],As[r]]}function Re(t,e){let n=Of(t,e),o=h("div",{class:"mm-tools"},n.input,n.reset,n.found);return t.replaceChildren(o,n.stage,n.spoken),_f(n),{show(r){n.graph?.parent!==
 r.parent&&Object.assign(n,{root:0,focus:-1}),n.graph=r,n.reset.hidden=n.root===0,n.query&&Nn(n,n.input.value),Ct(n)},zoom:r=>Yt(n,r),search(r){n.input.value=r,Nn(
 n,r)},get graph(){return n.graph},get root(){return n.root},boxes:()=>n.boxes,textOf:r=>n.graph?e.textOf(r):"",setTheme(r){n.theme=r,Ct(n)},resize(){t.clientWidth!==
 n.width&&Ct(n)},destroy(){cancelAnimationFrame(n.pending),t.replaceChildren()}}}function Of(t,e){let n=h("canvas",{class:"mm-flame-canvas",tabindex:0,role:"appl\
@@ -538,7 +538,7 @@ let p=u[d]<0?-1:e[u[d]];p<0||!f[l[d]].startsWith("alloc")||!(i[d]>0)||n!==null&&
 by:s[0][0],weight:a[0]?.[0]??"host",selection:{range:null,event:null,names:null},isCompared:o!==null,baseline:o,tones:Ut(n)},i=b=>{Object.assign(c,b),V(x())},l=W(
 "By",s,c.by,b=>i({by:b})),f=W("Width",a,c.weight,b=>i({weight:b})),u=W("From",Xf,"callers",b=>i({isInverted:b==="calls"})),d=rt("Show in the timeline","Select t\
 he longest call of this node in the timeline",()=>{let b=Qf(c,m.root);b>=0&&r(b)}),p=h("p",{class:"mm-muted cl-flame-note",role:"status"}),g=h("div",{class:"cl-\
-flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,u.group,...Vf(c,i),d),p,g);let m=Le(g,{theme:n,label:"Costs by call path",placeholder:"\
+flame-graph"});t.replaceChildren(h("div",{class:"mm-tools"},l.group,f.group,u.group,...Vf(c,i),d),p,g);let m=Re(g,{theme:n,label:"Costs by call path",placeholder:"\
 Search names",searchLabel:"Search call paths",textOf:b=>Pn(e,gt(c),b),amountOf:(b,T)=>`${Hn(c)(b)} (%), ${L(T,Yf(c))}`,format:b=>Hn(c)(b),notesOf:b=>[Zf(c,b)],colorOf:(b,T)=>Jf(
 c,b,T),onZoom(b){d.hidden=b===0}});d.hidden=!0;let w=!1,y=0;function*x(){if(w=t.hidden===!0,y+=1,w)return;let b=y,T=gt(c),I=Q(e,{...c.selection,names:null}),{weight:k,
 num:H}=yield*Is(e,T,c.weight,I,c.selection.range);if(b!==y)return;let lt={parent:T.parent,depth:T.depth,children:T.children,weight:k,num:H},re=jf(c,T);m.show(re?
@@ -558,14 +558,14 @@ l"]),eu=new Set(["svg","title","rect","path","text"]),nu=new Set(["class","colsp
 "width","height","preserveAspectRatio","x","y","rx","d","fill","fill-opacity","stroke","stroke-width","stroke-opacity","stroke-dasharray","opacity","data-event",
 "data-depth","data-label","data-wide","font-family","font-size","font-weight","text-anchor"]);function ou(t){return typeof t=="string"?document.createTextNode(t):
 G(t)}function G([t,e,...n]){let o=eu.has(t);if(!o&&!tu.has(t))throw new Error(`cudalens markup: the element ${t} is not known here`);let r=o?document.createElementNS(
-rn,t):document.createElement(t);for(let[s,a]of Object.entries(e))nu.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
-map(ou)),r}var Re="details.cg-fold",Hs="details.cg-row";function Fs(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(G));let[o]=_(t,".cg-fr\
+sn,t):document.createElement(t);for(let[s,a]of Object.entries(e))nu.has(s)&&r.setAttribute(s,a);return t==="h4"&&r.setAttribute("aria-level","3"),r.append(...n.
+map(ou)),r}var Ie="details.cg-fold",Hs="details.cg-row";function Fs(t,e){let n={model:e,host:t,traced:null,paths:[]};t.replaceChildren(...e.body.map(G));let[o]=_(t,".cg-fr\
 ame",HTMLElement);return o&&(o.querySelectorAll(".cg-stop, .cg-fold").length>1&&o.before(ru(o)),o.addEventListener("keydown",r=>au(r,o))),cu(n),{trace:r=>zs(n,r),
 setTheme(){},destroy:()=>t.replaceChildren()}}function ru(t){let e=(r,s)=>{for(let a of _(t,r,HTMLDetailsElement))a.open=s},n=(r,s)=>h("button",{type:"button",class:"\
-cl-button",onclick:s},r),o=h("div",{class:"cg-tools",role:"group","aria-label":"Graph tree"});return t.querySelector(Re)&&o.append(n("Unfold all",()=>e(Re,!0))),
-o.append(n("Open all",()=>e(Hs,!0)),n("Close all",()=>{e(Hs,!1),e(Re,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>su(t))),o}function su(t){
+cl-button",onclick:s},r),o=h("div",{class:"cg-tools",role:"group","aria-label":"Graph tree"});return t.querySelector(Ie)&&o.append(n("Unfold all",()=>e(Ie,!0))),
+o.append(n("Open all",()=>e(Hs,!0)),n("Close all",()=>{e(Hs,!1),e(Ie,!1)})),t.querySelector(".cg-stop.is-current")&&o.append(n("Go to current",()=>su(t))),o}function su(t){
 let[e]=_(t,".cg-stop.is-current > .cg-row > summary",HTMLElement);e&&(Bs(e),e.focus({preventScroll:!0}),Fn(t,e))}function Bs(t){for(let e=t;e;e=e.parentElement)
-e instanceof HTMLDetailsElement&&e.matches(Re)&&(e.open=!0)}function Fn(t,e){let n=e.getBoundingClientRect().top-t.getBoundingClientRect().top;(n<0||n+e.offsetHeight>
+e instanceof HTMLDetailsElement&&e.matches(Ie)&&(e.open=!0)}function Fn(t,e){let n=e.getBoundingClientRect().top-t.getBoundingClientRect().top;(n<0||n+e.offsetHeight>
 t.clientHeight)&&(t.scrollTop+=n-t.clientHeight/3)}function au(t,e){let n=t.target;if(!(n instanceof HTMLElement)||n.tagName!=="SUMMARY"||t.ctrlKey||t.metaKey||
 t.altKey)return;let o=_(e,"summary",HTMLElement).filter(c=>c.getClientRects().length),r=o.indexOf(n),s={ArrowDown:r+1,ArrowUp:r-1,Home:0,End:o.length-1},a=t.key===
 "ArrowRight";if(t.key in s){let c=o[Math.min(Math.max(s[t.key],0),o.length-1)];c.focus({preventScroll:!0}),Fn(e,c)}else if(a||t.key==="ArrowLeft")n.parentElement?.
@@ -573,12 +573,12 @@ toggleAttribute("open",a);else return;t.preventDefault(),t.stopPropagation()}fun
 0,t.model.paths.length);t.paths=e.map((n,o)=>{let a=h("button",{type:"button","aria-pressed":"false",title:"Show this path in the tree",onclick:()=>zs(t,t.traced===
 o?null:o)});return a.append(...n.childNodes),n.replaceChildren(a),a})}function zs(t,e){let{host:n,model:o,paths:r}=t;t.traced=e;for(let[i,l]of r.entries())l.setAttribute(
 "aria-pressed",String(i===e));for(let i of n.querySelectorAll(".is-traced"))i.classList.remove("is-traced");let a=(e===null?[]:o.paths[e]??[]).flatMap(i=>_(n,`.\
-cg-n${Number(i)}`,HTMLElement).slice(0,1));for(let i of a)i.classList.add("is-traced"),Bs(i);let[c]=_(n,".cg-frame",HTMLElement);a.length&&Fn(c,a[0])}function Ie(t,e){let n=iu(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Bn(n.allocated,o),active:Bn(n.active,r),
+cg-n${Number(i)}`,HTMLElement).slice(0,1));for(let i of a)i.classList.add("is-traced"),Bs(i);let[c]=_(n,".cg-frame",HTMLElement);a.length&&Fn(c,a[0])}function Ne(t,e){let n=iu(t,e),{allocated_bytes:o,active_bytes:r,reserved_bytes:s}=t.header.devices[e];return{allocated:Bn(n.allocated,o),active:Bn(n.active,r),
 reserved:Bn(n.reserved,s)}}function iu({allocations:t,pieces:e,numRows:n,header:o,rest:r},s){let[a,c,i]=[0,1,2].map(()=>new Float64Array(n+1)),l=(u,d,p)=>{d>=0&&
 d<n&&(u[d+1]+=p)};for(let u=0;u<t.n;u++){if(t.device[u]!==s)continue;let d=t.bytes[u];l(c,t.alloc[u],d),l(c,t.done[u],-d),l(a,t.alloc[u],d),l(a,t.released[u],-d)}
 for(let u=0;u<e.n;u++)e.device[u]===s&&(l(i,e.added[u],e.bytes[u]),l(i,e.removed[u],-e.bytes[u]));let f=r.active.length/Math.max(o.devices.length,1);for(let u=0;u<
 f;u++){let d=Math.min((u+1)*o.hidden.stretch,n)-1;l(a,d,r.allocated[s*f+u]),l(c,d,r.active[s*f+u])}return{allocated:a,active:c,reserved:i}}function Bn(t,e){let n=e-
-t.reduce((o,r)=>o+r,0);for(let o=0;o<t.length;o++)n+=t[o],t[o]=n;return t}function Ne(t){let e=0;for(let n=1;n<t.length;n++)t[n]>t[e]&&(e=n);return e-1}var zn=2147483647;async function Jt(t,e,n){let o=await Promise.all(n.map(r=>B(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function Zt(t){
+t.reduce((o,r)=>o+r,0);for(let o=0;o<t.length;o++)n+=t[o],t[o]=n;return t}function Pe(t){let e=0;for(let n=1;n<t.length;n++)t[n]>t[e]&&(e=n);return e-1}var zn=2147483647;async function Jt(t,e,n){let o=await Promise.all(n.map(r=>B(t,`${e}.${r}`)));return Object.fromEntries(n.map((r,s)=>[r,o[s]]))}function Zt(t){
 let e=new Float64Array(t.length),n=0;for(let o=0;o<t.length;o++)n+=t[o],e[o]=n;return e}var lu=["addr","device","pool","units","is_asked","spare","alloc","relea\
 sed","done","stack","category","block","facts"];async function fu(t,e){let[n,o]=await Promise.all([Jt(t,"allocation",lu),B(t,"addr.steps")]),r=Zt(o),s=n.addr.length,
 a=Float64Array.from(n.units,f=>f*e.unit),c=Int32Array.from(Zt(n.alloc),f=>f-1),i=c.map((f,u)=>n.released[u]?f+n.released[u]-1:zn),l=c.map((f,u)=>n.done[u]?(n.released[u]?
@@ -590,16 +590,16 @@ added:r,removed:s,device:a,pool:c,kind:i,grows:l}=await Jt(t,"piece",du);return{
 from(r,f=>f-1),removed:Int32Array.from(s,f=>f?f-2:zn),device:a,pool:c,kind:i,grows:l}}async function pu(t){let[e,n,o,r]=await Promise.all([Jt(t,"frame",["file",
 "line","function"]),Jt(t,"stack",["sizes","frames"]),nt(t,"files"),nt(t,"functions")]),s=Zt(n.sizes);return{n:n.sizes.length,numFrames:e.line.length,frameAt:a=>({
 file:o[e.file[a]],line:e.line[a]-1,name:r[e.function[a]]}),idsOf:a=>n.frames.subarray(s[a]-n.sizes[a],s[a])}}async function mu(t,e){let n=await B(t,"clock.steps");
-if(!e.has_times)return null;let o=new Float64Array(e.num_rows);for(let r=1;r<o.length;r++)o[r]=o[r-1]+n[r-1]*e.time_unit;return o}function Pe({file:t,line:e,name:n}){
+if(!e.has_times)return null;let o=new Float64Array(e.num_rows);for(let r=1;r<o.length;r++)o[r]=o[r-1]+n[r-1]*e.time_unit;return o}function He({file:t,line:e,name:n}){
 let o=t?`${t.split(/[\\/]/).at(-1)}${e>=0?`:${e}`:""}`:"";return[n||"?",o].filter(Boolean).join(" ")}async function Ds(t){let e=await ce(t),{header:n}=e,[o,r,s,
 a,c,i]=await Promise.all([fu(e,n),hu(e,n),pu(e),Jt(e,"rest",["allocated","active"]),mu(e,n),nt(e,"facts")]);return{header:n,numRows:n.num_rows,allocations:o,pieces:r,
 stacks:s,facts:i.map(l=>l?JSON.parse(l):{}),clock:c,rest:a}}var gu=[["category","category"],["stack","call stack"],["pool","pool and stream"],["names","variable"],["cell","cell"]];function _t({stream:t,pool:e,graphs:n}){
 let[o,r]=e,a=!o&&!r?"default pool":`private pool (${o??"?"}, ${r??"?"})`,c=n.length?` of ${n.join(", ")}`:"";return`${a}${c}, stream ${t??"not recorded"}`}function Dn({
-stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(wu)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?Pe(o):"st\
+stacks:t},e){if(e<0)return"stack not recorded";let n=[...t.idsOf(e)].map(t.frameAt),o=n.find(wu)??n.find(({file:r})=>r.endsWith(".py"))??n[0];return o?He(o):"st\
 ack not recorded"}function wu({file:t,name:e}){return(t.endsWith(".py")||t.startsWith("In[")||t.startsWith("<"))&&!/[\\/](torch|site-packages|dist-packages)[\\/]/.
-test(t)&&e!==""}function He({facts:t}){let e=n=>t.some(o=>n in o);return gu.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function Fe({allocations:t,facts:e},n){
-let o=t.facts[n];return o?e[o-1]:{}}function Lt(t,e){let{names:n}=Fe(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function Un(t,e,n){
-return n==="names"?Lt(t,e)[0]??"":n==="cell"?Fe(t,e).cell??"":t.allocations[n][e]}function bu(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
+test(t)&&e!==""}function Fe({facts:t}){let e=n=>t.some(o=>n in o);return gu.filter(([n])=>n!=="names"&&n!=="cell"||e(n))}function Be({allocations:t,facts:e},n){
+let o=t.facts[n];return o?e[o-1]:{}}function Lt(t,e){let{names:n}=Be(t,e);if(!n)return[];try{return JSON.parse(n).map(String)}catch{return[n]}}function Un(t,e,n){
+return n==="names"?Lt(t,e)[0]??"":n==="cell"?Be(t,e).cell??"":t.allocations[n][e]}function bu(t,e,n){let{categories:o,pools:r}=t.header;if(n==="names")return String(
 e)||"no variable";if(n==="cell")return String(e)||"not recorded";let s=Number(e);return n==="stack"?Dn(t,s):n==="pool"?_t(r[s]):s?o[s-1]:"not known"}function Qt(t,e,n){
 let o=new Map;for(let r of e){let s=Un(t,r,n),a=o.get(s)??{key:s,label:bu(t,s,n),bytes:0,num:0};a.bytes+=t.allocations.bytes[r],a.num+=1,o.set(s,a)}return[...o.
 values()].sort((r,s)=>s.bytes-r.bytes)}function Rt(t,e,n){let{allocations:o}=t,r=xu(o,e,n),s=yu(t.pieces,e,n),a=ku(o,r,s);vu(a,o,r,n),n===t.numRows-1&&Mu(a,t,e);let c=s.reduce((i,{first:l,end:f})=>i+
@@ -611,24 +611,24 @@ external:0,empty:0,largest:0},r=0;for(let s of n){let a=s.addr+s.bytes;for(;r<e.
 a;r++){let l=e[r];i=Math.max(i,t.addr[l]-c),c=t.addr[l]+t.bytes[l],s.used+=t.bytes[l]}s.end=r,o.reserved+=s.bytes,o.largest=Math.max(o.largest,i,a-c),o[s.used?"\
 external":"empty"]+=Math.max(s.bytes-s.used,0)}return o}function vu(t,{bytes:e,released:n,requested:o},r,s){for(let a of r)t.active+=e[a],n[a]<=s?t.pending+=e[a]:
 t.allocated+=e[a],Number.isNaN(o[a])||(t.internal+=e[a]-o[a])}function Mu(t,{header:e},n){let{end:o,allocated_bytes:r,active_bytes:s,reserved_bytes:a}=e.devices[n];
-Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var It=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],Be={light:"#9aa4af",dark:"#6f7b87"},Au={light:[
+Object.assign(t,o??{},{allocated:r,active:s,reserved:a}),t.pending=t.active-t.allocated}var It=["#0072b2","#e69f00","#009e73","#cc79a7","#56b4e9","#d55e00","#b8a400","#7a5cc4","#8c6d46","#3fb8a0","#c2476b"],ze={light:"#9aa4af",dark:"#6f7b87"},Au={light:[
 "#fde08a","#f5ae4d","#e0733f","#b3404f","#7b2764","#421a5c"],dark:["#fff1b8","#fbc15e","#f08a4b","#d2555f","#a04a8f","#6d4fb0"]},Gs={light:{gap:[238,241,245],hatch:[
 188,197,207],dim:[214,220,227]},dark:{gap:[33,39,46],hatch:[73,84,96],dim:[52,60,69]}},Ks={category:"Category",stream:"Stream",age:"Age",stack:"Call stack"},Tu={
 category:js,stream:Vs,age:Eu,stack:Ou};function Nt([t,e,n]){return(255<<24|n<<16|e<<8|t)>>>0}function Xs(t,e,n,o){let r=Tu[n](t,e,o),s=r.css.map(Tt);return{...r,
 rgb:s,pixels:Uint32Array.from(s,Nt),edges:Uint32Array.from(s,a=>Nt(Su(a,o)))}}function Su(t,e){let n=e==="dark"?0:255,[o,r,s]=t.map(a=>Math.round(a+(n-a)*.45));
-return[o,r,s]}function js(t,e,n){let{categories:o}=t.header,r=[Be[n],...o.map((a,c)=>It[c%It.length])],s=Qt(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
+return[o,r,s]}function js(t,e,n){let{categories:o}=t.header,r=[ze[n],...o.map((a,c)=>It[c%It.length])],s=Qt(t,e.allocations,"category");return{css:r,of:a=>t.allocations.
 category[a],legend:s.map(({key:a,label:c})=>({css:r[Number(a)],label:c}))}}function Vs({header:t,allocations:e},n,o){let r=[...new Set(t.pools.map(({stream:i})=>i))];
-r.sort((i,l)=>(i??1/0)-(l??1/0));let s=[Be[o],...r.map((i,l)=>It[l%It.length])],a=t.pools.map(({stream:i})=>i===null?0:1+r.indexOf(i)),c=[...new Set(n.strips.map(
+r.sort((i,l)=>(i??1/0)-(l??1/0));let s=[ze[o],...r.map((i,l)=>It[l%It.length])],a=t.pools.map(({stream:i})=>i===null?0:1+r.indexOf(i)),c=[...new Set(n.strips.map(
 ({pool:i})=>a[i]))].sort((i,l)=>i-l);return{css:s,of:i=>a[e.pool[i]],legend:c.map(i=>({css:s[i],label:i?`stream ${r[i-1]}`:"stream not recorded"}))}}var Us=4;function Eu({
-allocations:t,clock:e},n,o){let{alloc:r}=t,s=Au[o],a=[Be[o],...s],c=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],i=1;for(let u of n.allocations)r[u]>=0&&(i=Math.
+allocations:t,clock:e},n,o){let{alloc:r}=t,s=Au[o],a=[ze[o],...s],c=u=>e?e[Math.max(n.row,0)]-e[r[u]]:n.row-r[u],i=1;for(let u of n.allocations)r[u]>=0&&(i=Math.
 max(i,c(u)));let l=u=>{if(r[u]<0)return 0;let d=Math.floor(Math.log(i/Math.max(c(u),i*1e-9))/Math.log(Us));return s.length-Math.min(Math.max(d,0),s.length-1)},f=s.
 map((u,d)=>{let p=i/Us**(s.length-1-d),g=e?v(p):`${Math.round(p).toLocaleString("en-US")} actions`;return{css:u,label:`up to ${g}`}});return n.allocations.some(
 u=>r[u]<0)&&f.push({css:a[0],label:"older than the recording"}),{css:a,of:l,legend:f}}function Ou(t,e,n){let{css:o,of:r,labels:s}=qs(t,e.device,n),a=new Set(e.allocations.
 map(r)),c=s.map((i,l)=>({css:o[l],label:i})).filter((i,l)=>l>0&&a.has(l));return a.has(0)&&c.push({css:o[0],label:s[0]}),{css:o,of:r,legend:c}}var Ws=new WeakMap;
-function $u(t,e){let n=Ws.get(t)??new Map;Ws.set(t,n);let o=n.get(e);if(o)return o;let r=t.numRows?Ne(Ie(t,e).allocated):-1,s=new Map;for(let c of new Set([r,t.
+function $u(t,e){let n=Ws.get(t)??new Map;Ws.set(t,n);let o=n.get(e);if(o)return o;let r=t.numRows?Pe(Ne(t,e).allocated):-1,s=new Map;for(let c of new Set([r,t.
 numRows-1]))for(let{key:i,label:l,bytes:f}of Qt(t,Rt(t,e,c).allocations,"stack")){let u=Number(i);u>=0&&f>(s.get(u)?.bytes??0)&&s.set(u,{key:u,label:l,bytes:f})}
 let a=[...s.values()].sort((c,i)=>i.bytes-c.bytes).slice(0,It.length);return n.set(e,a),a}function qs(t,e,n){let o=$u(t,e),r=new Map(o.map(({key:s},a)=>[s,a+1]));
-return{css:[Be[n],...It.slice(0,o.length)],of:s=>r.get(t.allocations.stack[s])??0,labels:["all others",...o.map(({label:s})=>s)]}}function Ys(t,e,n,o){if(n==="s\
+return{css:[ze[n],...It.slice(0,o.length)],of:s=>r.get(t.allocations.stack[s])??0,labels:["all others",...o.map(({label:s})=>s)]}}function Ys(t,e,n,o){if(n==="s\
 tack")return qs(t,e,o);let r=Rt(t,e,t.numRows-1);if(n==="stream"){let{css:c,of:i}=Vs(t,r,o),l=[...new Set(t.header.pools.map(({stream:f})=>f))];return l.sort((f,u)=>(f??
 1/0)-(u??1/0)),{css:c,of:i,labels:["stream not recorded",...l.map(f=>`stream ${f}`)]}}let{css:s,of:a}=js(t,r,o);return{css:s,of:a,labels:["not known",...t.header.
 categories]}}var at=1024;function Zs(t,e,n,o){let{css:r,of:s,labels:a}=Ys(t,e,n,o),{numRows:c,allocations:i}=t,{n:l,alloc:f,released:u,bytes:d}=i,p=new Int32Array(c+1),g=new Float64Array(
@@ -639,15 +639,15 @@ first:p,classes:w,changes:y,sums:b}}function Cu(t,e,{first:n,classes:o,changes:r
 s);for(let i=0;i<=t;i++){if(i%at===0&&a.set(e,i/at*s),i%at===0||t<=at)for(let l=0;l<s;l++)c[l]+=e[l];if(i===t)break;for(let l=n[i];l<n[i+1];l++)e[o[l]]+=r[l]}for(let i=0;i<
 s;i++)c[i]+=e[i];return{sums:a,totals:c}}function Pt({css:t,first:e,classes:n,changes:o,sums:r}){let s=t.length,a=new Float64Array(s),c=-1;return i=>{let l=i+1;
 if(c<0||l<c||l-c>at){let f=Math.floor(l/at);a.set(r.subarray(f*s,(f+1)*s)),c=f*at}for(let f=e[c];f<e[l];f++)a[n[f]]+=o[f];return c=l,a}}function Js(t,e,n){let o=Pt(
-t)(e),r=0;for(let s of t.order)if(r+=o[s],n<r)return s;return-1}function Ht({clock:t},e){return t===null?e+1:e<0?0:t[e]}function ct({clock:t,data:e},n){return t!==null?ze(t,n):Math.min(Math.max(Math.floor(n)-1,-1),e.numRows-
-1)}function ze(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function Ft({clock:t,data:e}){let n=t===null?e.numRows:t[e.numRows-
+t)(e),r=0;for(let s of t.order)if(r+=o[s],n<r)return s;return-1}function Ht({clock:t},e){return t===null?e+1:e<0?0:t[e]}function ct({clock:t,data:e},n){return t!==null?De(t,n):Math.min(Math.max(Math.floor(n)-1,-1),e.numRows-
+1)}function De(t,e){let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r]<=e?n=r+1:o=r}return n-1}function Ft({clock:t,data:e}){let n=t===null?e.numRows:t[e.numRows-
 1]??0;return[0,Math.max(n*1.005,1)]}function wt(t,e){let[n,o]=t.view;return(Ht(t,e)-n)/(o-n)*t.width}var Bt=170,_u=20,K=18,D=Bt-_u,Qs={light:{allocated:"#0b62c4",active:"#b35c00",reserved:"#6b7683",grid:"#e3e8ed",paper:"#ffffff",mark:"#b3261e",cursor:"#1b1f24",
 range:"rgba(11,98,196,.14)"},dark:{allocated:"#6cb6ff",active:"#f0a050",reserved:"#9aa5b1",grid:"#2a3138",paper:"#111418",mark:"#ff8a80",cursor:"#e6e9ed",range:"\
-rgba(108,182,255,.2)"}},De=["reserved","active","allocated"];function Lu(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
+rgba(108,182,255,.2)"}},Ue=["reserved","active","allocated"];function Lu(t,e){let n=Math.ceil(t.width),[o,r]=t.view,s={low:new Float64Array(n),high:new Float64Array(
 n)},a=ct(t,o);for(let c=0;c<n;c++){let i=ct(t,o+(c+1)*(r-o)/n),[l,f]=[e[a+1],e[a+1]];for(let u=a+1;u<=i;u++){let d=e[u+1];d<l&&(l=d),d>f&&(f=d)}s.low[c]=l,s.high[c]=
-f,a=i}return s}function ta(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=N(e),a=getComputedStyle(e),c=De.map(u=>Lu(t,n.curves[u])),i=1;for(let{
+f,a=i}return s}function ta(t){let{canvas:e,shown:n,width:o,ratio:r}=t;if(n===null)return;let s=N(e),a=getComputedStyle(e),c=Ue.map(u=>Lu(t,n.curves[u])),i=1;for(let{
 high:u}of c)for(let d of u)d>i&&(i=d);t.most=i;let l=u=>D-Math.max(u,0)/(i*1.04)*(D-K),f={context:s,colors:Qs[t.theme],ink:a.color,y:l};s.setTransform(r,0,0,r,0,
-0),s.clearRect(0,0,o,Bt),s.font=`11px ${a.fontFamily}`,Pu(t,f,i),Fu(t,f),Ru(t,f,n.curves.allocated),De.forEach((u,d)=>{Iu(f,c[d],f.colors[u],u==="allocated")}),
+0),s.clearRect(0,0,o,Bt),s.font=`11px ${a.fontFamily}`,Pu(t,f,i),Fu(t,f),Ru(t,f,n.curves.allocated),Ue.forEach((u,d)=>{Iu(f,c[d],f.colors[u],u==="allocated")}),
 Hu(f,i);for(let u of n.marks)Bu(t,f,u);zu(t,f,n.peak)}function ea({most:t},e){return(D-e)/(D-K)*t*1.04}function Ru(t,{context:e,y:n},o){let{bands:r,view:s}=t;if(r===
 null)return;let a=Math.ceil(t.width),{order:c,css:i}=r,l=Pt(r),f=c.map(()=>new Float64Array(a)),[u,d]=s,p=ct(t,u);for(let g=0;g<a;g++){let m=ct(t,u+(g+1)*(d-u)/
 a),w=p;for(let b=p+1;b<=m;b++)o[b+1]>o[w+1]&&(w=b);let y=l(w),x=0;for(let b=0;b<c.length;b++)x+=y[c[b]],f[b][g]=x;p=m}e.globalAlpha=.75;for(let g=c.length-1;g>=
@@ -668,33 +668,33 @@ row:r,bytes:s}){if(!oa(t,r))return;let[a,c]=[Math.max(wt(t,r),3),o(s)];e.fillSty
 `600 ${e.font}`;let l=e.measureText(i).width+8;e.textBaseline="bottom",e.fillText(i,a+l>t.width?a-l:a+7,K-3)}function Gn(t){let e=N(t.over),n=Qs[t.theme];e.setTransform(
 t.ratio,0,0,t.ratio,0,0),e.clearRect(0,0,t.width,Bt);let o=wt(t,t.row);if(t.since!==null){let r=wt(t,t.since);e.fillStyle=n.range,e.fillRect(Math.min(r,o),K-4,Math.
 abs(o-r),D-K+4)}Wn(e,n.cursor),e.lineWidth=1.5,e.beginPath(),e.moveTo(o,K-6),e.lineTo(o,D),e.stroke(),e.beginPath(),e.arc(o,D,3.5,0,7),e.fill()}function aa(t,e,n){let o=Du(t,e,n),{canvas:r,over:s,tip:a,legend:c}=o;return t.replaceChildren(h("div",{class:"mm-curve-stage"},r,s),c,a),Wu(o),{show(i,l,f){o.shown=
-{curves:i,peak:l,marks:f},ra(o)},setBands(i){o.bands=i,c.replaceChildren(...i.order.map(l=>Uu(i,l))),o.shown&&We(o)},bandsAt(i){let{bands:l}=o;if(l===null)return{};
+{curves:i,peak:l,marks:f},ra(o)},setBands(i){o.bands=i,c.replaceChildren(...i.order.map(l=>Uu(i,l))),o.shown&&Ge(o)},bandsAt(i){let{bands:l}=o;if(l===null)return{};
 let f=Pt(l)(i);return Object.fromEntries(l.order.map(u=>[l.labels[u],f[u]]))},setMoment(i,l){Object.assign(o,{row:i,since:l}),r.setAttribute("aria-valuenow",String(
-i)),r.setAttribute("aria-valuetext",tt(e,i)),o.shown&&Gn(o)},setAxis(i){o.clock=i?e.clock:null,Ue(o,Ft(o))},zoomTo:i=>Ue(o,i??Ft(o)),getView:()=>o.view,xOf:i=>wt(
-o,i),setTheme(i){o.theme=i,o.shown&&We(o)},resize(){o.shown&&t.clientWidth!==o.width&&ra(o)},stats:()=>({script:o.script}),destroy(){cancelAnimationFrame(o.pending),
+i)),r.setAttribute("aria-valuetext",tt(e,i)),o.shown&&Gn(o)},setAxis(i){o.clock=i?e.clock:null,We(o,Ft(o))},zoomTo:i=>We(o,i??Ft(o)),getView:()=>o.view,xOf:i=>wt(
+o,i),setTheme(i){o.theme=i,o.shown&&Ge(o)},resize(){o.shown&&t.clientWidth!==o.width&&ra(o)},stats:()=>({script:o.script}),destroy(){cancelAnimationFrame(o.pending),
 t.replaceChildren()}}}function Du(t,e,n){let{clock:o,numRows:r}=e,s=h("canvas",{class:"mm-curve-canvas",tabindex:0,role:"slider","aria-label":"Moment of the his\
 tory","aria-valuemin":-1,"aria-valuemax":r-1,"aria-valuenow":r-1});return{data:e,options:n,host:t,canvas:s,over:h("canvas",{class:"mm-over","aria-hidden":"true"}),
 tip:h("div",{class:"mm-tip",hidden:!0}),legend:h("p",{class:"mm-legend mm-curve-legend"}),theme:n.theme,clock:o,view:Ft({clock:o,data:e}),shown:null,bands:null,
 row:r-1,since:null,pointer:null,width:0,ratio:1,most:1,pending:0,script:[]}}function tt(t,e){if(e<0)return"before the first action";let n=`action ${(e+1).toLocaleString(
 "en-US")} of ${t.numRows.toLocaleString("en-US")}`;return t.clock?`${v(t.clock[e])}, ${n}`:n}function Uu({css:t,labels:e},n){let o=h("i",{"aria-hidden":"true"});
 return o.style.background=t[n],h("span",{class:"mm-key",title:e[n]},o,e[n])}function ra(t){t.width=Math.max(t.host.clientWidth||t.width,160),t.ratio=Math.min(devicePixelRatio||
-1,2);for(let e of[t.canvas,t.over])e.width=Math.floor(t.width*t.ratio),e.height=Math.floor(Bt*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${Bt}px`;We(
-t)}function Ue(t,[e,n]){let[,o]=Ft(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),s=Math.min(Math.max(e,0),o-r);t.view=[s,s+r],We(t)}function We(t){t.pending||
-(t.pending=requestAnimationFrame(()=>{if(t.pending=0,!t.shown)return;let e=performance.now();ta(t),Gn(t),t.script.push(performance.now()-e)}))}function Ge({data:t,
+1,2);for(let e of[t.canvas,t.over])e.width=Math.floor(t.width*t.ratio),e.height=Math.floor(Bt*t.ratio),e.style.width=`${t.width}px`,e.style.height=`${Bt}px`;Ge(
+t)}function We(t,[e,n]){let[,o]=Ft(t),r=Math.min(Math.max(n-e,t.clock===null?4:100),o),s=Math.min(Math.max(e,0),o-r);t.view=[s,s+r],Ge(t)}function Ge(t){t.pending||
+(t.pending=requestAnimationFrame(()=>{if(t.pending=0,!t.shown)return;let e=performance.now();ta(t),Gn(t),t.script.push(performance.now()-e)}))}function Ke({data:t,
 options:e},n,o){let r=Math.min(Math.max(n,-1),t.numRows-1);e.onMoment(r,o===r?null:o)}function Xn({canvas:t},e){return e.clientX-t.getBoundingClientRect().left}
 function sa(t,e){let[n,o]=t.view;return ct(t,n+Xn(t,e)/t.width*(o-n))}function Wu(t){let{canvas:e}=t,n=()=>{t.pointer=null};e.addEventListener("pointerdown",o=>{
-o.button!==0||!t.shown||(t.pointer={x:o.clientX,row:sa(t,o)},e.setPointerCapture(o.pointerId),Ge(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.
-shown)return;let r=sa(t,o);Ku(t,t.shown.curves,o,r);let{pointer:s}=t;!s||Math.abs(o.clientX-s.x)<3||Ge(t,Math.max(r,s.row),Math.min(r,s.row))}),e.addEventListener(
+o.button!==0||!t.shown||(t.pointer={x:o.clientX,row:sa(t,o)},e.setPointerCapture(o.pointerId),Ke(t,t.pointer.row,null))}),e.addEventListener("pointermove",o=>{if(!t.
+shown)return;let r=sa(t,o);Ku(t,t.shown.curves,o,r);let{pointer:s}=t;!s||Math.abs(o.clientX-s.x)<3||Ke(t,Math.max(r,s.row),Math.min(r,s.row))}),e.addEventListener(
 "pointerup",n),e.addEventListener("pointercancel",n),e.addEventListener("pointerleave",()=>{t.tip.hidden=!0}),e.addEventListener("wheel",o=>Gu(t,o),{passive:!1}),
 e.addEventListener("keydown",o=>{o.altKey||o.ctrlKey||o.metaKey||!Vu(t,o)||(o.preventDefault(),o.stopPropagation())})}function Gu(t,e){(e.ctrlKey||e.metaKey)&&(e.
-preventDefault(),Kn(t,Math.exp(e.deltaY/200),Xn(t,e)/t.width))}function Kn(t,e,n){let[o,r]=t.view,s=o+(r-o)*n;Ue(t,[s-(s-o)*e,s+(r-s)*e])}function Ku(t,e,n,o){let{
-tip:r}=t,s=De.map(i=>`${i} ${M(e[i][o+1])}`),a=Xu(t,n,o),c=[...a?[a]:[],tt(t.data,o),...s];r.replaceChildren(...c.map(i=>h("div",{},i))),r.hidden=!1,r.style.left=
+preventDefault(),Kn(t,Math.exp(e.deltaY/200),Xn(t,e)/t.width))}function Kn(t,e,n){let[o,r]=t.view,s=o+(r-o)*n;We(t,[s-(s-o)*e,s+(r-s)*e])}function Ku(t,e,n,o){let{
+tip:r}=t,s=Ue.map(i=>`${i} ${M(e[i][o+1])}`),a=Xu(t,n,o),c=[...a?[a]:[],tt(t.data,o),...s];r.replaceChildren(...c.map(i=>h("div",{},i))),r.hidden=!1,r.style.left=
 `${Math.max(Math.min(Xn(t,n)+14,t.width-r.offsetWidth-4),0)}px`,r.style.top="24px"}function Xu(t,e,n){let{bands:o,canvas:r}=t;if(o===null)return"";let s=Js(o,n,
 ea(t,e.clientY-r.getBoundingClientRect().top));return s<0?"":`${o.labels[s]}: ${M(Pt(o)(n)[s])}`}function ju(t,e){let{data:n,row:o,view:r,width:s,shown:a}=t,c=i=>{
 let l=ct(t,Ht(t,o)+i*(r[1]-r[0])/s);return l===o?o+Math.sign(i):l};return e==="ArrowRight"?c(1):e==="ArrowLeft"?c(-1):e==="PageDown"?c(s/10):e==="PageUp"?c(-s/10):
-e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function Vu(t,e){let{row:n,since:o,view:r}=t,s=ju(t,e.key);if(s!==null)Ge(t,s,e.shiftKey?
-o??Math.min(n,s):null);else if(e.key==="+"||e.key==="=")Kn(t,1/1.6,(Ht(t,n)-r[0])/(r[1]-r[0]));else if(e.key==="-")Kn(t,1.6,.5);else if(e.key==="0")Ue(t,Ft(t));else if(e.
-key==="Escape"&&o!==null)Ge(t,n,null);else return!1;return!0}var ca=25;function ia(t,e,n,o){let r=Qt(e,n,o.by),s=la(r),c=[He(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),i=r.
+e==="Home"?-1:e==="End"?n.numRows-1:e.toLowerCase()==="p"&&a?a.peak.row:null}function Vu(t,e){let{row:n,since:o,view:r}=t,s=ju(t,e.key);if(s!==null)Ke(t,s,e.shiftKey?
+o??Math.min(n,s):null);else if(e.key==="+"||e.key==="=")Kn(t,1/1.6,(Ht(t,n)-r[0])/(r[1]-r[0]));else if(e.key==="-")Kn(t,1.6,.5);else if(e.key==="0")We(t,Ft(t));else if(e.
+key==="Escape"&&o!==null)Ke(t,n,null);else return!1;return!0}var ca=25;function ia(t,e,n,o){let r=Qt(e,n,o.by),s=la(r),c=[Fe(e).find(([u])=>u===o.by)?.[1]??o.by,"held","share","blocks"].map(u=>h("th",{scope:"col"},u)),i=r.
 slice(0,ca).map(u=>Yu(e,u,s,o)),l=h("table",{class:"mm-table"},h("thead",{},h("tr",{},...c)),h("tbody",{},...i)),f=qu(r);t.replaceChildren(l,...f?[h("p",{class:"\
 cl-hint"},f)]:[])}function la(t){return t.reduce((e,{bytes:n})=>e+n,0)}function qu(t){if(!t.length)return"Nothing was in use.";let e=t.slice(ca);return e.length?
 `and ${C(e.length)} more with ${M(la(e))}`:""}function Yu(t,{key:e,label:n,bytes:o,num:r},s,{by:a,picked:c,onPick:i}){let l=c===e,f=s?100*o/s:0,u=h("span",{class:"\
@@ -711,7 +711,7 @@ if(t.hidden=!o,!o)return;let r=o.allocation<0,a=(r?Zu(e,n,o):Ju(e,n,o)).filter((
 `))]:[])}function qn({header:t},e){return`0x${(BigInt(t.base)+BigInt(Math.round(e))).toString(16)}`}function Vn(t){return`${M(t)} (${C(t)} bytes)`}function ha(t,e,n){
 let o=e.strips[n.strip],r=`${M(o.bytes)} at ${qn(t,o.addr)}`;return[["pool",_t(t.header.pools[o.pool])],["segment",`${r}${o.grows?", expandable":""}`],["segment\
  in use",P(100*o.used/o.bytes)]]}function Zu(t,e,n){return[["size",Vn(n.bytes)],["address",qn(t,n.from)],...ha(t,e,n)]}function Ju(t,e,n){let{allocation:o}=n,{bytes:r,
-requested:s,released:a,addr:c}=t.allocations,{cell:i,num_tensors:l,graph:f,user_metadata:u}=Fe(t,o),d=s[o];return[["held by",Lt(t,o).join(", ")],["size",Vn(r[o])],
+requested:s,released:a,addr:c}=t.allocations,{cell:i,num_tensors:l,graph:f,user_metadata:u}=Be(t,o),d=s[o];return[["held by",Lt(t,o).join(", ")],["size",Vn(r[o])],
 ["asked for",Number.isNaN(d)?null:Vn(d)],["state",a[o]<=e.row?"freed, waits for a stream":"in use"],["category",ua(t,o)??"not known"],...Qu(t,e,o),["cell",i],["\
 live tensors",l],["graphs",f],["metadata",u],["address",qn(t,c[o])],...ha(t,e,n)]}function Qu(t,e,n){let{allocations:o,clock:r,numRows:s}=t,[a,c]=[o.alloc[n],o.
 done[n]];return[["allocated",a<0?"before the history":tt(t,a)],["age",a>=0&&r?v(r[Math.max(e.row,0)]-r[a]):null],["freed",c<s?tt(t,c):null]]}function pa(t){let e={parent:[-1],frame:[-1],depth:[0],leaf:new Int32Array(t.n)},n=new Map;for(let o=0;o<t.n;o++){let r=t.idsOf(o),s=0;for(let a=r.length-1;a>=0;a--){
@@ -719,8 +719,8 @@ let c=s*t.numFrames+r[a],i=n.get(c);i===void 0&&(i=e.parent.length,n.set(c,i),e.
 function ma(t,e,n){let o=t.parent.length,[r,s]=[new Float64Array(o),new Float64Array(o)];for(let a of n){let c=e.stack[a]<0?0:t.leaf[e.stack[a]];r[c]+=e.bytes[a],
 s[c]+=1}for(let a=o-1;a>0;a--)r[t.parent[a]]+=r[a],s[t.parent[a]]+=s[a];return{bytes:r,num:s}}function ga(t){let e=t.parent.map(()=>[]);for(let n=1;n<t.parent.length;n++)
 e[t.parent[n]].push(n);return e}function ba(t,e,n){let o=e.stacks.n?pa(e.stacks):null,r=o?o.parent.length:-1,s=o?{...o,parent:[...o.parent,0],depth:[...o.depth,1]}:null,a=s?ga(s):[],c=l=>l&&o&&
-l!==r?e.stacks.frameAt(o.frame[l]):null,i=Le(t,{theme:n.theme,label:"Bytes by call stack",placeholder:"Search functions and files",searchLabel:"Search call stac\
-ks",textOf(l){let f=c(l);return f?Pe(f):l?"no call stack":"all"},amountOf:(l,f)=>`${M(l)} (%) in ${L(f,"block")}`,format:M,notesOf:l=>[c(l)?.file??""],onZoom(l){
+l!==r?e.stacks.frameAt(o.frame[l]):null,i=Re(t,{theme:n.theme,label:"Bytes by call stack",placeholder:"Search functions and files",searchLabel:"Search call stac\
+ks",textOf(l){let f=c(l);return f?He(f):l?"no call stack":"all"},amountOf:(l,f)=>`${M(l)} (%) in ${L(f,"block")}`,format:M,notesOf:l=>[c(l)?.file??""],onZoom(l){
 !l||!o?n.onZoom(null):n.onZoom(l===r?f=>f<0:td(o,l))}});return{...i,get root(){return i.root},get graph(){return i.graph},show(l){if(!o||!s)return;let{bytes:f,num:u}=ma(
 o,e.allocations,l),{parent:d,depth:p}=s;i.show({parent:d,depth:p,children:a,weight:wa(f,a[0]),num:wa(u,a[0])})}}}function wa(t,e){let n=e.slice(0,-1).reduce((r,s)=>r+
 t[s],0),o=new Float64Array(t.length+1);return o.set(t),o[t.length]=t[0]-n,o}function td(t,e){let n=Uint8Array.from(t.leaf,o=>ed(t,o,e)?1:0);return o=>o>=0&&n[o]===
@@ -734,7 +734,7 @@ n",{class:`mm-part mm-is-${t}`,title:`${e}: ${M(n)}`});return o.style.flexGrow=S
 return"No memory was reserved.";let e=P(xa(t,t.internal+t.external)),n=M(t.largest);return`Fragmentation ${e} of ${M(t.reserved)} reserved; the largest block th\
 at fits without new memory is ${n}.`}var ka=1.6;function va(t,e){let{data:n}=t,o=h("div",{class:"mm-curve"}),r=h("div",{class:"mm-map"}),s=h("aside",{class:"mm-details","aria-label":"Chosen block",
 hidden:!0}),a=h("p",{class:"mm-moment","aria-live":"polite"}),c=h("p",{class:"mm-legend"}),i=h("div",{class:"mm-fragmentation"}),l=h("div",{class:"mm-holders"}),
-f=h("div",{class:"mm-flame"}),u=sd(t,e),d=W("Colour",ad(),t.color,e.onColor),p=W("By",He(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
+f=h("div",{class:"mm-flame"}),u=sd(t,e),d=W("Colour",ad(),t.color,e.onColor),p=W("By",Fe(n),t.by,e.onGrouping);return{all:[...n.header.devices.length>1?[u.group]:
 [],...n.numRows?[cd(n.clock!==null,e),o,id()]:[],a,...fd(n.header),i,h("div",{class:"mm-tools"},d.group,ld(e)),c,h("div",{class:"mm-columns"},r,s),h("div",{class:"\
 mm-tools"},h("h4",{"aria-level":3},"Who holds it"),p.group),l,...n.stacks.n?[h("h4",{"aria-level":3},"Bytes by call stack"),f]:[]],curve:o,map:r,details:s,moment:a,
 legend:c,bar:i,holders:l,flame:f,devices:u,colors:d}}function sd({data:t,device:e},{onDevice:n}){let o=t.header.devices.map(({label:r},s)=>[String(s),r]);return W(
@@ -745,11 +745,11 @@ cl-hint"},"Click or drag along the curve to see what was there then.")}function 
 l":"Zoom of the map"},rt("\u2212","Zoom out",()=>t(1/ka)),rt("+","Zoom in",()=>t(ka)),rt("fit","Show all",e))}function fd({hidden:t}){if(!t.num)return[];let e=`${L(
 t.num,"small allocation")} (${M(t.bytes)} together)`;return[h("p",{class:"cl-hint"},`${e} are in the curve and not in the map.`)]}function Ma(t,e,n){let o=e.map(
 ({css:a,label:c})=>{let i=h("i",{});return i.style.background=a,h("span",{class:"mm-key",title:c},i,c)}),r=h("span",{class:"mm-key"},h("i",{class:"mm-waits"}),"\
-waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}var it=16,Yn=14,Ke=22,ud=[""," \xB7 small blocks"," \xB7 large blocks"];function Zn(t,e){let n=new Map;return e.strips.forEach((o,r)=>{let s=`${o.pool}/${o.kind}`,
+waits for a stream"),s=h("span",{class:"mm-key"},h("i",{class:"mm-free"}),"free");t.replaceChildren(...o,...n?[r]:[],s)}var it=16,Yn=14,Xe=22,ud=[""," \xB7 small blocks"," \xB7 large blocks"];function Zn(t,e){let n=new Map;return e.strips.forEach((o,r)=>{let s=`${o.pool}/${o.kind}`,
 a=n.get(s)??{strips:[],bytes:0,used:0,pool:o.pool,kind:o.kind,label:_t(t.header.pools[o.pool])+ud[o.kind]};a.strips.push(r),a.bytes+=o.bytes,a.used+=o.used,n.set(
 s,a)}),[...n.values()].sort((o,r)=>o.pool-r.pool||r.kind-o.kind)}function Jn(t,e,n,o){let r=n*o,s=[],a=[],c={strip:[],from:[],bytes:[],x:[]},i=0,l=()=>{a.push({
 y:i,first:c.strip.length,end:c.strip.length}),i+=it},f=(u,d,p,g)=>{c.strip.push(u),c.from.push(d),c.bytes.push(p),c.x.push(g/o),a[a.length-1].end=c.strip.length};
-for(let u of e){s.push({y:i,group:u}),i+=Ke,l();let d=0;for(let p of u.strips){let{bytes:g}=t.strips[p];d>0&&d+g>r&&(l(),d=0);for(let w=0;w<g;w+=r)w>0&&l(),f(p,
+for(let u of e){s.push({y:i,group:u}),i+=Xe,l();let d=0;for(let p of u.strips){let{bytes:g}=t.strips[p];d>0&&d+g>r&&(l(),d=0);for(let w=0;w<g;w+=r)w>0&&l(),f(p,
 w,Math.min(r,g-w),d);let m=g>r?r:g;d+=m+dd(g/o)*o}i+=4}return{heads:s,lines:a,part:c,height:i,width:n,bytesPerPx:o}}function dd(t){return t>=12?3:t>=4?1:0}function Aa(t,e,n,o){
 let r=Math.max(...e.map(c=>c.bytes),1),[s,a]=[r/n/4096,r*1.5/n];for(let c=0;c<24;c++){let i=Math.sqrt(s*a);Jn(t,e,n,i).height>o?s=i:a=i}return a}function te(t,e){
 let[n,o]=[0,t.length];for(;n<o;){let r=n+o>>1;t[r].y<=e?n=r+1:o=r}return n-1}function Qn(t,e,n,o,r){let[s,a]=[n,o];for(;s<a;){let c=s+a>>1;t.addr[e[c]]+t.bytes[e[c]]<=
@@ -772,8 +772,8 @@ e.row,m=r?.[c]===1,w=m?a.dim:s.pixels[o[c]],y=g?pd:to,x=Math.round(i),b=Math.min
 (a.weight[I]=l-i,a.line[I]=w,a.kind[I]=y);return}if(a.line.fill(w,x,b),a.kind.fill(y,x,b),a.weight.fill(1,x,b),b-x<=3*n)return;a.line.fill(m?eo:s.edges[o[c]],b-
 Math.round(n),b);let T=(b-x)/n;T>md&&d.length<bd&&!m&&!g&&d.push({allocation:p,code:o[c],x:x/n,width:T,y:u})}function Md(t,e,n,o,r){let{width:s,line:a,kind:c}=e;
 for(let i=Math.max(n,0);i<Math.min(n+o,r);i++){let l=i*s;t.set(a,l);for(let f=0;f<s;f++){if(c[f]===to)continue;let u=(f+i)%hd;c[f]===Ta?u===0&&(t[l+f]=e.hatch):
-u<2&&(t[l+f]=eo)}}}function Ad(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:c}of e.heads){if(a+Ke<n||a>n+o)continue;
-let i=L(c.strips.length,"segment"),l=M(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${M(c.bytes)} in ${i}, ${l} free`;t.fillText(ft(t,f,e.width),0,a-n+Ke/2+1)}}function Td(t,{
+u<2&&(t[l+f]=eo)}}}function Ad(t,{layout:e,top:n,height:o,ink:r,font:s}){t.font=`600 12px ${s}`,t.fillStyle=r;for(let{y:a,group:c}of e.heads){if(a+Xe<n||a>n+o)continue;
+let i=L(c.strips.length,"segment"),l=M(Math.max(c.bytes-c.used,0)),f=`${c.label}: ${M(c.bytes)} in ${i}, ${l} free`;t.fillText(ft(t,f,e.width),0,a-n+Xe/2+1)}}function Td(t,{
 data:e,coloring:n,top:o,font:r},s){t.font=`11px ${r}`;for(let{allocation:a,code:c,x:i,width:l,y:f}of Ed(s)){let[u,d,p]=n.rgb[c];t.fillStyle=.299*u+.587*d+.114*p>
 140?"#000000":"#ffffff";let g=Sd(t,e,a,l-8);g&&t.fillText(g,i+4,f-o+it/2-.5)}}function Sd(t,e,n,o){let r=Od(e,n),s=ft(t,r,o,wd),a=M(e.allocations.bytes[n]);return s===
 r||s.length>=a.length+gd?s:t.measureText(a).width<=o?a:""}function Ed(t){let e=new Map;for(let n of t){let o=e.get(n.allocation);(o===void 0||n.width>o.width)&&
@@ -785,34 +785,34 @@ return ne(t,e,n,e.strips[n].addr)}function $a({data:t},{moment:e},n){let o=e.str
 data:s}=t;if(!r)return no(t,e,o[0]);let a=e.moment.strips[r.strip],c=n>0?r.from+r.bytes:r.from-1;if(c>=a.addr&&c<a.addr+a.bytes)return ne(s,e.moment,r.strip,c);
 let i=o.indexOf(r.strip)+n;return i<0||i>=o.length?r:n>0?no(t,e,o[i]):$a(t,e,o[i])}function Cd(t,e,n){let{chosen:o,data:r,width:s}=t,{moment:a,layout:c}=e;if(!o)
 return Ca(t,e,1);let i=bt(a,c,o).at(n>0?-1:0),l=i&&c.lines[te(c.lines,i.y)+n];return l?ee(r,a,c,Math.min(i.x+1,s-2),l.y+1)??ee(r,a,c,c.part.x[l.first],l.y+1):o}var Ra=420,_d=60,Ld=6e4;function Ia(t,e,n){let o=Rd(e,n);return t.replaceChildren(o.scroller,o.tip,o.spoken),Fd(o),{show:r=>Id(o,r),setColor(r){return o.color=r,
-Xe(o)},setDim(r){o.isDimmed=r,Xe(o)},choose:r=>oo(o,r,!0),zoomBy:r=>je(o,r,null),fit:()=>je(o,1/o.zoom,null),setTheme(r){return o.theme=r,Xe(o)},resize(){o.picture&&
-o.scroller.clientWidth!==o.width&&ro(o,o.picture.moment)},stats:()=>({script:o.script,zoom:o.zoom,lines:o.picture?.layout.lines.length??0}),hitAt:(r,s)=>Ve(o,{x:r,
+je(o)},setDim(r){o.isDimmed=r,je(o)},choose:r=>oo(o,r,!0),zoomBy:r=>Ve(o,r,null),fit:()=>Ve(o,1/o.zoom,null),setTheme(r){return o.theme=r,je(o)},resize(){o.picture&&
+o.scroller.clientWidth!==o.width&&ro(o,o.picture.moment)},stats:()=>({script:o.script,zoom:o.zoom,lines:o.picture?.layout.lines.length??0}),hitAt:(r,s)=>qe(o,{x:r,
 y:s}),boxesOf:r=>o.picture?bt(o.picture.moment,o.picture.layout,r):[],destroy(){cancelAnimationFrame(o.pending),t.replaceChildren()}}}function Rd(t,e){let n=h("\
 canvas",{class:"mm-canvas",tabindex:0,role:"application","aria-label":"Pool map. Arrow keys go from block to block, plus and minus zoom, 0 shows all."}),o=h("ca\
 nvas",{class:"mm-over","aria-hidden":"true"}),r=h("div",{class:"mm-spacer"}),s=h("div",{class:"mm-stage"},n,o);return{data:t,options:e,canvas:n,over:o,stage:s,spacer:r,
 scroller:h("div",{class:"mm-scroll"},s,r),tip:h("div",{class:"mm-tip",hidden:!0}),spoken:h("p",{class:"mm-said","aria-live":"polite"}),theme:e.theme,color:e.color,
 isDimmed:null,zoom:1,hover:null,chosen:null,picture:null,colors:null,width:0,height:0,ratio:1,numLines:3,pending:0,script:[]}}function Id(t,e){let{picture:n}=t;
 if(t.hover=null,t.tip.hidden=!0,n&&Nd(n.moment,e)){let o=Zn(t.data,e);o.forEach((r,s)=>{n.layout.heads[s].group=r}),t.picture={...n,moment:e,groups:o}}else ro(t,
-e);return Xe(t)}function Nd(t,e){return t.device!==e.device||t.strips.length!==e.strips.length?!1:e.strips.every(({addr:n,bytes:o,pool:r,kind:s},a)=>{let c=t.strips[a];
+e);return je(t)}function Nd(t,e){return t.device!==e.device||t.strips.length!==e.strips.length?!1:e.strips.every(({addr:n,bytes:o,pool:r,kind:s},a)=>{let c=t.strips[a];
 return n===c.addr&&o===c.bytes&&r===c.pool&&s===c.kind})}function ro(t,e,n=null){let o=Zn(t.data,e);t.width=Math.max(t.scroller.clientWidth||t.width,160);let r=Aa(
 e,o,t.width,Pd(t,e,o)),s=Jn(e,o,t.width,r/t.zoom);t.picture={moment:e,groups:o,layout:s},t.height=Math.max(Math.min(s.height,Ra),_d),t.ratio=Math.min(devicePixelRatio||
 1,2),t.scroller.style.height=`${t.height}px`,t.stage.style.height=`${t.height}px`,t.spacer.style.height=`${Math.max(s.height-t.height,0)}px`;for(let a of[t.canvas,
 t.over])a.width=Math.floor(t.width*t.ratio),a.height=Math.floor(t.height*t.ratio),a.style.width=`${t.width}px`,a.style.height=`${t.height}px`;if(n){let[a]=bt(e,
 s,n.hit);a&&(t.scroller.scrollTop=a.y-n.y)}so(t)}function Pd(t,e,n){return t.numLines=Math.max(t.numLines,Math.ceil(e.allocations.length/4),e.strips.length),Math.
-min(Ra-4,n.length*26+t.numLines*it)}function Xe(t){if(!t.picture)return[];let{moment:e}=t.picture,{isDimmed:n}=t,o=Xs(t.data,e,t.color,t.theme);return t.colors=
+min(Ra-4,n.length*26+t.numLines*it)}function je(t){if(!t.picture)return[];let{moment:e}=t.picture,{isDimmed:n}=t,o=Xs(t.data,e,t.color,t.theme);return t.colors=
 {coloring:o,codes:Uint16Array.from(e.allocations,o.of),isDim:n&&Uint8Array.from(e.allocations,r=>n(r)?1:0)},so(t),o.legend}function so(t){t.pending||(t.pending=
 requestAnimationFrame(()=>{t.pending=0;let{picture:e,colors:n}=t;e&&n?.codes.length===e.moment.allocations.length&&Hd(t,e,n)}))}function Hd(t,{moment:e,layout:n},o){
 let{data:r,theme:s,height:a,ratio:c}=t,i=performance.now(),l=getComputedStyle(t.canvas),[f,u,d]=[l.color,l.fontFamily,t.scroller.scrollTop];Sa(N(t.canvas),{data:r,
 moment:e,layout:n,...o,theme:s,top:d,height:a,ratio:c,ink:f,font:u}),ao(t),t.script.push(performance.now()-i),t.script.length>2e3&&t.script.splice(0,1e3)}function ao(t){
 let{picture:e,hover:n,chosen:o}=t,r=N(t.over);r.setTransform(t.ratio,0,0,t.ratio,0,0),r.clearRect(0,0,t.width,t.height),e&&(r.strokeStyle=getComputedStyle(t.canvas).
 color,n&&_a(t,e,r,n,1.5),o&&_a(t,e,r,o,2.5))}function _a({scroller:t,height:e},{moment:n,layout:o},r,s,a){if(s.strip>=n.strips.length)return;let c=t.scrollTop;r.
-lineWidth=a;for(let i of bt(n,o,s))i.y+it<c||i.y>c+e||r.strokeRect(i.x-.5,i.y-c-.5,Math.max(i.width,2)+1,i.height+1)}function je(t,e,n){if(!t.picture)return;let{
-moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=Ve(t,{x:n?n.x:1,y:s}),c=Math.max(Ld/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
-c),t.tip.hidden=!0,ro(t,o,a&&{hit:{...a,bytes:Math.max(a.bytes,1)},y:s})}function Ve({data:t,picture:e,scroller:n},{x:o,y:r}){return e&&ee(t,e.moment,e.layout,o,
+lineWidth=a;for(let i of bt(n,o,s))i.y+it<c||i.y>c+e||r.strokeRect(i.x-.5,i.y-c-.5,Math.max(i.width,2)+1,i.height+1)}function Ve(t,e,n){if(!t.picture)return;let{
+moment:o,layout:r}=t.picture,s=n?n.y:t.height/3,a=qe(t,{x:n?n.x:1,y:s}),c=Math.max(Ld/Math.max(r.lines.length,1)*t.zoom,1);t.zoom=Math.min(Math.max(t.zoom*e,1),
+c),t.tip.hidden=!0,ro(t,o,a&&{hit:{...a,bytes:Math.max(a.bytes,1)},y:s})}function qe({data:t,picture:e,scroller:n},{x:o,y:r}){return e&&ee(t,e.moment,e.layout,o,
 r+n.scrollTop)}function Fd(t){let{canvas:e,scroller:n}=t,o=s=>{let a=e.getBoundingClientRect();return{x:s.clientX-a.left,y:s.clientY-a.top}},r=s=>{!(s.ctrlKey||
-s.metaKey)||!t.picture||(s.preventDefault(),je(t,Math.exp(-s.deltaY/200),o(s)))};n.addEventListener("scroll",()=>so(t)),n.addEventListener("wheel",r,{passive:!1}),
-e.addEventListener("pointermove",s=>{let a=o(s);t.picture&&La(t,Ve(t,a),a)}),e.addEventListener("pointerleave",()=>La(t,null,{x:0,y:0})),e.addEventListener("cli\
-ck",s=>{t.picture&&oo(t,Ve(t,o(s)),!1)}),e.addEventListener("keydown",s=>Ea(t,s,{choose:(a,c)=>oo(t,a,c),zoom:a=>je(t,a,null)}))}function La(t,e,n){let{tip:o}=t,
+s.metaKey)||!t.picture||(s.preventDefault(),Ve(t,Math.exp(-s.deltaY/200),o(s)))};n.addEventListener("scroll",()=>so(t)),n.addEventListener("wheel",r,{passive:!1}),
+e.addEventListener("pointermove",s=>{let a=o(s);t.picture&&La(t,qe(t,a),a)}),e.addEventListener("pointerleave",()=>La(t,null,{x:0,y:0})),e.addEventListener("cli\
+ck",s=>{t.picture&&oo(t,qe(t,o(s)),!1)}),e.addEventListener("keydown",s=>Ea(t,s,{choose:(a,c)=>oo(t,a,c),zoom:a=>Ve(t,a,null)}))}function La(t,e,n){let{tip:o}=t,
 r=e!==null&&e.strip===t.hover?.strip&&e.from===t.hover.from;if(t.hover=e,o.hidden=!e,e){r||o.replaceChildren(...t.options.describe(e).map(c=>h("div",{},c)));let s=Math.
 min(n.x+14,t.width-o.offsetWidth-4),a=n.y+18+o.offsetHeight<t.height;o.style.left=`${Math.max(s,0)}px`,o.style.top=`${a?n.y+18:Math.max(n.y-o.offsetHeight-8,0)}\
 px`}r||ao(t)}function oo(t,e,n){let{picture:o,scroller:r,height:s,options:a}=t;if(t.chosen=e,e&&o&&n){let[c]=bt(o.moment,o.layout,e),i=r.scrollTop;c&&(c.y<i||c.
@@ -824,14 +824,14 @@ a,c,i])l.destroy();t.replaceChildren()}}}function zd(t,e){let n=Ud(t),o=Dd(t),r=
 allocations,peak:null,by:n,picked:null,color:n,theme:e,chosen:null,isInNode:null,isSettled:!1,pending:0,settling:void 0},a=va(s,{onDevice:i=>co(c,i),onAxis:i=>c.
 curve.setAxis(i),onPeak:()=>c.peak&&yt(c,c.peak.row,null),onEnd:()=>yt(c,t.numRows-1,null),onZoom:i=>c.pool.zoomBy(i),onFit:()=>c.pool.fit(),onColor:i=>Ha(c,i),
 onGrouping:i=>Yd(c,i)}),c=Object.assign(s,{parts:a,curve:aa(a.curve,t,{theme:e,onMoment:(i,l)=>yt(c,i,l)}),pool:Ia(a.map,t,{theme:e,color:n,describe:i=>fa(t,c.moment,
-i),onChoose:i=>Zd(c,i)}),flame:ba(a.flame,t,{theme:e,onZoom(i){c.isInNode=i,qe(c)}})});return c}function Dd({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.
+i),onChoose:i=>Zd(c,i)}),flame:ba(a.flame,t,{theme:e,onZoom(i){c.isInNode=i,Ye(c)}})});return c}function Dd({header:t}){let{devices:e}=t;return e.reduce((n,o,r)=>o.
 reserved_bytes>e[n].reserved_bytes?r:n,0)}function Ud({allocations:t,stacks:e}){return t.category.some(n=>n>0)||!e.n?"category":"stack"}function co(t,e){let{data:n}=t;
-if(t.device=e,t.parts.devices.mark(String(e)),t.picked=null,n.numRows){let o=Ie(n,e),r=Ne(o.allocated);t.peak={row:r,bytes:o.allocated[r+1]};let{index:s}=n.header.
+if(t.device=e,t.parts.devices.mark(String(e)),t.picked=null,n.numRows){let o=Ne(n,e),r=Pe(o.allocated);t.peak={row:r,bytes:o.allocated[r+1]};let{index:s}=n.header.
 devices[e],a=n.header.marks.filter(c=>c.device===null||c.device===s);t.curve.show(o,t.peak,a),lo(t)}yt(t,t.row,t.since)}function yt(t,e,n){t.row=e,t.since=n,t.data.
 numRows&&t.curve.setMoment(e,n),cancelAnimationFrame(t.pending),t.pending=requestAnimationFrame(()=>Pa(t))}function Wd(t,[e,n],o){let{clock:r,header:s}=t.data;if(!r)
-return;let a=Number(BigInt(o)-BigInt(s.t0)),[c,i]=[ze(r,e+a),ze(r,n+a)];yt(t,i,c===i?null:c)}function Pa(t){let{data:e,row:n,since:o,parts:r,chosen:s}=t,{alloc:a}=e.
+return;let a=Number(BigInt(o)-BigInt(s.t0)),[c,i]=[De(r,e+a),De(r,n+a)];yt(t,i,c===i?null:c)}function Pa(t){let{data:e,row:n,since:o,parts:r,chosen:s}=t,{alloc:a}=e.
 allocations;t.moment=Rt(e,t.device,n),t.counted=t.moment.allocations.filter(c=>o===null||a[c]>o),r.moment.replaceChildren(...Xd(t)),ya(r.bar,t.moment),fo(t,t.pool.
-show(t.moment)),qe(t),clearTimeout(t.settling),t.settling=setTimeout(()=>Gd(t),t.isSettled?Bd:0),s&&t.pool.choose(Kd(t,s.allocation))}function Gd(t){t.isSettled=
+show(t.moment)),Ye(t),clearTimeout(t.settling),t.settling=setTimeout(()=>Gd(t),t.isSettled?Bd:0),s&&t.pool.choose(Kd(t,s.allocation))}function Gd(t){t.isSettled=
 !0,io(t),t.flame.show(t.counted)}function Kd({data:t,moment:e},n){let{addr:o,bytes:r}=t.allocations,s=n<0?-1:e.allocations.indexOf(n),a=e.strips.findIndex(({first:c,
 end:i})=>c<=s&&s<i);return a<0?null:{strip:a,allocation:n,from:o[n],bytes:r[n]}}function Xd({data:t,row:e,since:n,moment:o,counted:r,peak:s}){let{sums:a}=o,c=Vd(
 t,e,s),i=L(o.allocations.length,"block"),l=L(o.strips.length,"segment"),f=`${M(a.allocated)} allocated in ${i}, ${M(a.reserved)} reserved in ${l}`,u=a.pending?`\
@@ -840,8 +840,8 @@ numRows-1?jd(t,o):"";return[h("strong",{},`${c}: `),`${f}${u}${d}${g}.${p}`]}fun
 0&&(o+=e[r]);return o?`; ${M(o)} was allocated before recording`:""}function Vd(t,e,n){return e===n?.row?`At the peak (${tt(t,e)})`:e===t.numRows-1?"At the end":
 e<0?"Before the first action":`After ${tt(t,e)}`}function qd(t,e,n){let o=e.reduce((s,a)=>s+t.allocations.bytes[a],0),r=L(e.length,"block");return` ${M(o)} of i\
 t in ${r} came since ${tt(t,n)} and stayed; the rest is pale.`}function io(t){ia(t.parts.holders,t.data,t.counted,{by:t.by,picked:t.picked,onPick(e){t.picked=e,
-io(t),qe(t)}})}function qe({data:t,pool:e,since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:c}=t.allocations;
-e.setDim(i=>n!==null&&a[i]<=n||o!==null&&Un(t,i,r)!==o||s!==null&&!s(c[i]))}function Yd(t,e){t.by=e,t.picked=null,io(t),qe(t)}function Ha(t,e){t.color=e,t.parts.
+io(t),Ye(t)}})}function Ye({data:t,pool:e,since:n,picked:o,by:r,isInNode:s}){if(n===null&&o===null&&!s){e.setDim(null);return}let{alloc:a,stack:c}=t.allocations;
+e.setDim(i=>n!==null&&a[i]<=n||o!==null&&Un(t,i,r)!==o||s!==null&&!s(c[i]))}function Yd(t,e){t.by=e,t.picked=null,io(t),Ye(t)}function Ha(t,e){t.color=e,t.parts.
 colors.mark(e),fo(t,t.pool.setColor(e)),lo(t)}function lo({data:t,device:e,color:n,theme:o,curve:r}){t.numRows&&r.setBands(Zs(t,e,n,o))}function fo({parts:t,moment:e},n){
 Ma(t.legend,n,e.sums.pending>0)}function Zd(t,e){let{details:n}=t.parts;t.chosen=e;let o=n.hidden;da(n,t.data,t.moment,e),o!==n.hidden&&t.pool.resize()}var Jd=1500;function Fa(t){let e=G(t),[n]=_(e,".cl-race-code",HTMLElement);n&&th(n);let[o]=_(e,":scope > .cudalens-race-value",HTMLElement);return o&&Qd(e,o),e}
 function Qd(t,e){let n=`cl-race-tab-${Math.random().toString(36).slice(2)}`,o=[...t.children].filter(i=>i!==e&&!i.matches("h4, .cl-race-what")),r=h("div",{class:"\
@@ -869,10 +869,10 @@ r)))}function uo(t,e){t.items[t.at]?.setAttribute("aria-selected","false"),t.at=
 n<t.scrollTop?t.scrollTop=n:n+e.offsetHeight>t.scrollTop+t.clientHeight&&(t.scrollTop=n+e.offsetHeight-t.clientHeight)}function Ga(t,e){uo(t,e),t.onChoose?.(t.shown[e])}
 function ch(t,e){t.shown.some(o=>o.row===e)||(t.kind=null,Da(t),Ua(t));let n=t.shown.findIndex(o=>o.row===e);n>=0&&uo(t,n)}function ih(t){t.list.addEventListener(
 "keydown",e=>{if(e.ctrlKey||e.metaKey||e.altKey)return;let n=t.shown.length-1,o={ArrowDown:t.at+1,ArrowUp:t.at-1,Home:0,End:n,PageDown:t.at+Ba,PageUp:t.at-Ba};e.
-key in o&&(e.preventDefault(),e.stopPropagation(),Ga(t,Math.min(Math.max(o[e.key],0),n)))})}async function Ye(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("gzip"));return new Uint8Array(await new Response(e).arrayBuffer())}async function ho(t){
-return JSON.parse(new TextDecoder().decode(await Ye(t)))}var Ka=Symbol.for("cudalens.libraries");function lh(){let t=globalThis;return t[Ka]??=new Map,t[Ka]}async function po(t,e,n,o=""){
+key in o&&(e.preventDefault(),e.stopPropagation(),Ga(t,Math.min(Math.max(o[e.key],0),n)))})}async function Ze(t){let e=new Blob([t]).stream().pipeThrough(new DecompressionStream("gzip"));return new Uint8Array(await new Response(e).arrayBuffer())}async function ho(t){
+return JSON.parse(new TextDecoder().decode(await Ze(t)))}var Ka=Symbol.for("cudalens.libraries");function lh(){let t=globalThis;return t[Ka]??=new Map,t[Ka]}async function po(t,e,n,o=""){
 let r=lh(),s=`${t}@${e}`,a=`${s} from ${o}`,c=()=>r.get(s)??r.get(a);for(let l=c();l;l=c()){let f=await l.catch(()=>null);if(f)return f.default}let i=n(t).then(
-Ye).then(fh);return r.set(a,i),i.then(()=>r.set(s,i)).catch(()=>{}).then(()=>r.delete(a)),(await i).default}var Xa=["$","moduleName"];async function fh(t){let e=URL.
+Ze).then(fh);return r.set(a,i),i.then(()=>r.set(s,i)).catch(()=>{}).then(()=>r.delete(a)),(await i).default}var Xa=["$","moduleName"];async function fh(t){let e=URL.
 createObjectURL(new Blob([t],{type:"text/javascript"})),n=Xa.map(o=>Object.getOwnPropertyDescriptor(globalThis,o));try{let o=await import(e);return"default"in o?
 o:{default:Reflect.get(globalThis,"moduleName")}}finally{URL.revokeObjectURL(e),Xa.forEach((o,r)=>{let s=n[r];s?Object.defineProperty(globalThis,o,s):Reflect.deleteProperty(
 globalThis,o)})}}function ja(t,e,n){let o=Math.random().toString(36).slice(2),r=new Set,s="",a=n.map(({key:f})=>h("div",{id:`cl-${o}-${f}`,class:"cl-tab-panel",role:"tabpanel",hidden:!0})),
@@ -885,26 +885,26 @@ map(c=>c<uh);e.forEach((c,i)=>{let l=c.cells[0].querySelector(".cl-place");l&&(l
 `${dh*n[i]+(o[i]?0:hh)+10}px`});let s=e.map((c,i)=>{if(!o[i])return null;let l=()=>{r[i]=!r[i],a()},f=c.cells[0].textContent,u=h("button",{type:"button",class:"\
 cl-fold","aria-label":`Modules in ${f}`});return u.addEventListener("click",d=>{d.stopPropagation(),l()}),c.cells[0].prepend(u),u}),a=()=>{let c=1/0;e.forEach((i,l)=>{
 n[l]<=c&&(c=1/0),i.hidden=n[l]>c,s[l]?.setAttribute("aria-expanded",String(r[l])),s[l]&&(s[l].textContent=r[l]?"\u25BE":"\u25B8"),!i.hidden&&o[l]&&!r[l]&&(c=n[l])})};
-a()}var Ze=0,oe=1,mo=2,Ya=3,Za=4,Je=5,Qe=6,Ja=7,F=8,qa="ProfilerStep*",ph=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function Qa(t){let e=Float64Array.
+a()}var Je=0,oe=1,mo=2,Ya=3,Za=4,Qe=5,tn=6,Ja=7,F=8,qa="ProfilerStep*",ph=new Set(["Trace","overhead","gpu_user_annotation","cuda_sync"]);function Qa(t){let e=Float64Array.
 from(t.self),n=new Int32Array(t.n);for(let r=0;r<t.n;r++)n[r]=t.flags[r]&R.folded?n[t.parent[r]]:r,n[r]!==r&&(e[n[r]]+=t.self[r]);let o=t.header.step_names;return{
 self:e,key:mh(t,o),steps:o}}function mh({n:t,flags:e,lane:n,name:o,header:r},s){let a=Uint32Array.from(r.names.keys());for(let f of s)a[f]=s[0];let c=Uint8Array.
 from(r.lanes,({kind:f})=>+(f==="device")),i=R.folded|R.instant,l=new Int32Array(t);for(let f=0;f<t;f++)l[f]=e[f]&i?-1:a[o[f]]*2+c[n[f]];return l}function*tc(t,e,n){
 let o=gh(2*t.header.names.length);for(let[a,c]of dt(0,t.n))bh(t,e,n,o,a,c),yield;let r=wh(o);for(let[a,c]of dt(0,t.n))yh(t,e,n,r,o,a,c),yield;let s=[...r.keys()].
-filter(a=>o[a*F+oe]);return s.sort((a,c)=>o[a*F+Ze]-o[c*F+Ze]),kh(s.map(a=>xh(t,e,o,a)))}function gh(t){let e=new Float64Array(t*F);for(let n=0;n<e.length;n+=F)
-e[n+Je]=1/0,e[n+Qe]=-1/0;return e}function wh(t){return Float64Array.from({length:t.length/F},(e,n)=>t[n*F+mo]/t[n*F+oe])}function bh({flags:t,dur:e},{self:n,key:o},r,s,a,c){
-for(let i=a;i<c;i++){if(r!==null&&!r[i]||o[i]<0)continue;let l=o[i]*F,f=e[i],u=n[i];s[l+oe]===0&&(s[l+Ze]=i),s[l+oe]+=1,s[l+mo]+=f,s[l+Ya]+=u,t[i]&R.waiting||(s[l+
-Za]+=u),f<s[l+Je]&&(s[l+Je]=f),f>s[l+Qe]&&(s[l+Qe]=f)}}function yh({dur:t},{key:e},n,o,r,s,a){for(let c=s;c<a;c++){if(n!==null&&!n[c]||e[c]<0)continue;let i=t[c]-
+filter(a=>o[a*F+oe]);return s.sort((a,c)=>o[a*F+Je]-o[c*F+Je]),kh(s.map(a=>xh(t,e,o,a)))}function gh(t){let e=new Float64Array(t*F);for(let n=0;n<e.length;n+=F)
+e[n+Qe]=1/0,e[n+tn]=-1/0;return e}function wh(t){return Float64Array.from({length:t.length/F},(e,n)=>t[n*F+mo]/t[n*F+oe])}function bh({flags:t,dur:e},{self:n,key:o},r,s,a,c){
+for(let i=a;i<c;i++){if(r!==null&&!r[i]||o[i]<0)continue;let l=o[i]*F,f=e[i],u=n[i];s[l+oe]===0&&(s[l+Je]=i),s[l+oe]+=1,s[l+mo]+=f,s[l+Ya]+=u,t[i]&R.waiting||(s[l+
+Za]+=u),f<s[l+Qe]&&(s[l+Qe]=f),f>s[l+tn]&&(s[l+tn]=f)}}function yh({dur:t},{key:e},n,o,r,s,a){for(let c=s;c<a;c++){if(n!==null&&!n[c]||e[c]<0)continue;let i=t[c]-
 o[e[c]];r[e[c]*F+Ja]+=i*i}}function xh(t,e,n,o){let r=o>>1,s=e.steps.includes(r),a=n.subarray(o*F,(o+1)*F),[c,i]=[a[oe],a[mo]];return{ids:s?e.steps:[r],name:s?qa:
-t.header.names[r],short:s?qa:j(t.header,r),side:o&1,cat:t.header.cats[t.cat[a[Ze]]],count:c,total:i,self:a[Ya],cost:a[Za],min:a[Je],max:a[Qe],mean:i/c,std:c>1?Math.
+t.header.names[r],short:s?qa:j(t.header,r),side:o&1,cat:t.header.cats[t.cat[a[Je]]],count:c,total:i,self:a[Ya],cost:a[Za],min:a[Qe],max:a[tn],mean:i/c,std:c>1?Math.
 sqrt(a[Ja]/(c-1)):null}}function kh(t){let e=o=>ph.has(o.cat)?0:o.cost,n=[0,0];for(let o of t)n[o.side]+=e(o);return t.map(({cost:o,...r})=>({...r,share:n[r.side]>
 0?100*e({...r,cost:o})/n[r.side]:0}))}var vh={cpu_op:"CPU op",user_annotation:"range",gpu_user_annotation:"GPU range",cuda_runtime:"runtime",cuda_driver:"driver",kernel:"kernel",gpu_memcpy:"copy",gpu_memset:"\
 set",python_function:"Python",cuda_sync:"sync",overhead:"overhead"};function Mh({mean:t,std:e}){let n=e!==null?` <span class="spread">\xB1 ${v(e)}</span>`:"";return`${v(
 t)}${n}`}function Ah({share:t,side:e}){let n=e?"GPU":"CPU";return`<span class="bar"><i style="width:${t.toFixed(1)}%"></i></span>${P(t)} ${n}`}function Th({name:t,
 short:e}){return`<span class="name" title="${ie(t)}">${ie(e)}</span>`}function ec({cat:t}){return vh[t]??t}function zt(t,e,n,o){let r=e==="name"||e==="cat";return{
-title:t,data:e,...r?{}:{className:"number"},render:(s,a,c)=>a==="display"?o(c):n(c),searchable:r,orderSequence:["desc","asc"]}}function tn(t,e){return zt(t,e,n=>n[e],
+title:t,data:e,...r?{}:{className:"number"},render:(s,a,c)=>a==="display"?o(c):n(c),searchable:r,orderSequence:["desc","asc"]}}function en(t,e){return zt(t,e,n=>n[e],
 n=>v(n[e]))}var go=[zt("Name","name",t=>`${t.short} ${t.name}`,Th),zt("Kind","cat",ec,t=>`<span class="kind">${ie(ec(t))}</span>`),zt("Count","count",t=>t.count,
-t=>C(t.count)),tn("Total","total"),tn("Self","self"),zt("Mean \xB1 sd","mean",t=>t.mean,Mh),tn("Min","min"),tn("Max","max"),zt("Share of self","share",t=>t.share,
-Ah)];function xt(t){return go.findIndex(e=>e.data===t)}var nc=xt("share"),en=[{width:1e3,columns:[xt("min"),xt("max")]},{width:760,columns:[xt("cat"),xt("total")]},
+t=>C(t.count)),en("Total","total"),en("Self","self"),zt("Mean \xB1 sd","mean",t=>t.mean,Mh),en("Min","min"),en("Max","max"),zt("Share of self","share",t=>t.share,
+Ah)];function xt(t){return go.findIndex(e=>e.data===t)}var nc=xt("share"),nn=[{width:1e3,columns:[xt("min"),xt("max")]},{width:760,columns:[xt("cat"),xt("total")]},
 {width:600,columns:[xt("mean"),xt("count")]}];var oc=`
 :host { display: block; container-type: inline-size; --dt-html-background: transparent; --dt-row-selected: var(--cl-selected-rgb); font: inherit; color: inherit\
 ; }
@@ -980,8 +980,8 @@ let r=s=>{let a=s.composedPath().find(Lh),c=a&&t.row(a).data();if(!c)return;let 
 "click",r),n.addEventListener("keydown",s=>{let[a]=s.composedPath();s.key!=="Enter"&&s.key!==" "||!(a instanceof HTMLTableRowElement)||(s.preventDefault(),r(s))})}
 function Lh(t){return t instanceof HTMLTableRowElement&&t.parentElement?.tagName==="TBODY"}function Rh(t,e,n){let o=e.every(a=>t.has(a)),r=o&&t.size===e.length,
 s=new Set(n?t:[]);for(let a of e)n&&o?s.delete(a):(n||!r)&&s.add(a);return s}function wo(t,e,n){let o=e.isWhole?1/0:n.clientWidth;if(o===0||o===e.width)return;e.
-width=o;let r=n.clientWidth<en[0].width;n.setAttribute("data-view",r?e.isWhole?"whole":"narrow":"wide"),n.toggleAttribute("data-slim",o<en[2].width);for(let{width:s,
-columns:a}of en)t.columns(a).visible(o>=s)}function Ih(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",onclick:()=>{t.isWhole=!t.isWhole,
+width=o;let r=n.clientWidth<nn[0].width;n.setAttribute("data-view",r?e.isWhole?"whole":"narrow":"wide"),n.toggleAttribute("data-slim",o<nn[2].width);for(let{width:s,
+columns:a}of nn)t.columns(a).visible(o>=s)}function Ih(t,e){let o=h("button",{type:"button",class:"columns","aria-pressed":"false",onclick:()=>{t.isWhole=!t.isWhole,
 o.setAttribute("aria-pressed",String(t.isWhole)),e()}},"All columns");return o}var Nh=1500;function et(t,e,n,o=""){let r=async c=>{if(c.stopPropagation(),n!==null)try{await navigator.clipboard.writeText(n),a.textContent="Copied",setTimeout(
 ()=>{a.textContent=t},Nh)}catch{a.replaceWith(h("code",{class:"cl-copy-text",tabindex:0},n))}},a=h("button",{...{class:"cl-button cl-copy",type:"button",title:n===
 null?o:e},disabled:n===null,"data-text":n},t);return a.addEventListener("click",r),a}function ic(t){let e=a=>(t.querySelector(`.cl-find-${a}`)?.textContent??"").
@@ -1022,7 +1022,7 @@ set({event:c,range:null,names:null},"flame")}),V(o.flame.update(s.get()))},onSho
 title:c,fill:l=>Gh(t,e,l,a,i)}]:[]})])}var Wh=[["lines","Lines"],["modules","Modules"],["steps","Steps"]];function Gh({store:t},e,n,o,r){let s=h("div",{class:`c\
 udalens-${o}`},G(r));for(let a of s.querySelectorAll("details:first-child"))a.setAttribute("open","");Va(s),n.append(s),xo(s,"tbody tr[data-event]",a=>{let c=e.
 eventOf(Number(a.dataset.event));return c>=0&&t.set({event:c,range:null,names:null},o),c>=0})}async function yc(t,e){let{asset:n,versions:o,sender:r}=t.source,[
-s,a]=await Promise.all([po("datatables.js",o.datatables,n,r),n("datatables.css").then(Ye)]);t.isClosed()||(t.panels.table=ac(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().
+s,a]=await Promise.all([po("datatables.js",o.datatables,n,r),n("datatables.css").then(Ze)]);t.isClosed()||(t.panels.table=ac(t.parts.tableHost,e,{DataTable:s,styleSheet:new TextDecoder().
 decode(a),theme:t.theme,onNames:c=>t.store.set({names:c},"table")}))}function xc({source:t,parts:e,panels:n,theme:o},r){if(!r.metrics.length)return;let s=h("div",
 {class:"cl-metrics-host"}),a=h("h3",{"aria-level":2},"GPU readings",h("span",{},t.facts.metrics??""));e.metrics.replaceChildren(a,s),e.metrics.hidden=!1;let c=vc(
 r,r.metrics);n.metrics=ws(s,r.metrics,r.header.metrics.gauges,{theme:o,view:c})}async function kc(t,e){if(t.isClosed())return;let{parts:n,panels:o,source:r,store:s}=t,

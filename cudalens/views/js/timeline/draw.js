@@ -289,7 +289,7 @@ function paintRange(context, timeline, { x, width }) {
 }
 
 /**
- * Groups that occur in the trace, for the legend: [label, css colour].
+ * Groups that occur in the trace, and the marks of waits, for the legend.
  *
  * @param {Timeline} timeline
  * @returns {[label: string, color: string][]}
@@ -297,5 +297,11 @@ function paintRange(context, timeline, { x, width }) {
 export function legendEntries(timeline) {
   const seen = new Uint8Array(THEME.groups.length);
   for (const tone of timeline.index.tone) seen[(tone / NUM_SHADES) | 0] = 1;
-  return THEME.groups.flatMap((group, k) => (seen[k] ? [[group.label, timeline.tones.css[k * NUM_SHADES]]] : []));
+  /** @type {[label: string, color: string][]} */
+  const entries = [];
+  THEME.groups.forEach((group, k) => {
+    if (seen[k]) entries.push([group.label, timeline.tones.css[k * NUM_SHADES]]);
+  });
+  if (timeline.syncs.length) entries.push(["Host waits for GPU", SYNC_ORANGE]);
+  return entries;
 }

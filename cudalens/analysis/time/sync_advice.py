@@ -220,7 +220,8 @@ class SyncAdvice(Enum):
         "use the variant that leaves the check to you: torch.linalg.inv_ex, cholesky_ex, solve_ex, lu_factor_ex"
     )
     COPY_LATER = (
-        "copy once after the loop, or into a pinned tensor: host.copy_({x}, non_blocking=True), an event, read later"
+        "copy once after the loop, or into pinned memory: host.copy_({x}, non_blocking=True), and wait for an event "
+        "before you read it"
     )
     NOT_BLOCKING_TO_HOST = (
         "the target is pinned: non_blocking=True, then wait for an event only where the values are read"

@@ -25,7 +25,7 @@ from pathlib import Path
 import torch
 
 import cudalens.virtual
-from cudalens.virtual.timing import kernel_sizes
+from cudalens.virtual.timing import kernel_times
 
 HERE = Path(__file__).parent
 WANTED_RATIO = 4
@@ -153,14 +153,14 @@ def prediction(rounds, num_steps):
 @contextmanager
 def formulas_replaced(is_replaced):
     names = ("product_ns", "row_ns") if is_replaced else ()
-    before = {name: getattr(kernel_sizes, name) for name in names}
+    before = {name: getattr(kernel_times, name) for name in names}
     for name in names:
-        setattr(kernel_sizes, name, lambda *args: None)
+        setattr(kernel_times, name, lambda *args: None)
     try:
         yield
     finally:
         for name, function in before.items():
-            setattr(kernel_sizes, name, function)
+            setattr(kernel_times, name, function)
 
 
 def main(rounds: int = 5, num_steps: int = 8) -> int:

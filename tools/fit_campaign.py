@@ -24,7 +24,7 @@ from cudalens.gpus.constants import PATH, fit_of, rates_of
 from cudalens.gpus.predict import TF32_SLOWDOWN
 from cudalens.gpus.registry import SPECS
 from cudalens.virtual.calibration.measure import fit_constants
-from cudalens.virtual.timing import kernel_sizes
+from cudalens.virtual.timing import kernel_times
 
 FOLDER: Final = Path(__file__).parents[1] / "tests" / "data" / "kernel_times"
 #: The GPU of the fit and the GPU of the errors: their keys and files.
@@ -128,12 +128,12 @@ def convolution_sizes(
     padding = window // 2 if window < 8 else 0
     positions = batch * ((side + 2 * padding - window) // stride + 1) ** 2
     element_bytes = 4 if is_tf32 else 2
-    channels = inputs if is_tf32 else -(-inputs // kernel_sizes.CHANNEL_MULTIPLE) * kernel_sizes.CHANNEL_MULTIPLE
+    channels = inputs if is_tf32 else -(-inputs // kernel_times.CHANNEL_MULTIPLE) * kernel_times.CHANNEL_MULTIPLE
     moved = batch * inputs * side**2 + inputs * outputs * window**2 + positions * outputs
     return {
         "m": positions, "n": outputs, "k": channels * window**2, "num_bytes": element_bytes * moved,
         "element_bytes": element_bytes, "is_tf32": is_tf32, "is_patches": window == stride and window > 1,
-        "has_few_channels": inputs <= kernel_sizes.FEW_CHANNELS,
+        "has_few_channels": inputs <= kernel_times.FEW_CHANNELS,
     }  # fmt: skip
 
 

@@ -31,7 +31,7 @@ from cudalens.gpus import time_formulas
 from cudalens.gpus.constants import PATH, fit_of, rates_of
 from cudalens.gpus.predict import DEPTHWISE_FLOPS
 from cudalens.gpus.registry import SPECS
-from cudalens.virtual.timing import cost, kernel_sizes
+from cudalens.virtual.timing import cost, kernel_times
 
 TIMM: Final = "whole models of huggingface/pytorch-image-models (results/), Apache-2.0"
 DEEPBENCH: Final = "baidu-research/DeepBench, Apache-2.0"
@@ -115,14 +115,14 @@ def run_model(name: str, batch: int, size: int, layout: str, is_training: bool, 
 
 def kernel_rows(gpu: str, func: Any, args: Any, kwargs: Any, out: Any) -> Iterator[dict[str, Any]]:
     """Yield the kernels of a call: their kind, sizes and bytes, and the predicted time of those that are not fitted."""
-    name = kernel_sizes.base_name(func)
+    name = kernel_times.base_name(func)
     works = list(cost.kernel_works(SPECS[gpu], func, args, kwargs, out))
     if name in ("convolution", "convolution_backward"):
         yield from convolution_rows(name, args, out)
         works = [work for work in works if "::" in work.name.removeprefix("simulated::").partition("<")[0]]
     elif works[0].family == "matrix_half":
-        aligned = kernel_sizes._alignment(args, out)
-        for batch, m, n, k in kernel_sizes._PRODUCTS[name](args, out):
+        aligned = kernel_times._alignment(args, out)
+        for batch, m, n, k in kernel_times._PRODUCTS[name](args, out):
             yield {"kind": "product", "groups": batch, "m": m, "n": n, "k": k, "aligned": aligned}
         return
     for work in works:
@@ -131,7 +131,7 @@ def kernel_rows(gpu: str, func: Any, args: Any, kwargs: Any, out: Any) -> Iterat
 
 
 def convolution_rows(name: str, args: Any, out: Any) -> Iterator[dict[str, Any]]:
-    """Yield the products of a convolution or of its gradients, as `kernel_sizes.convolution_ns` computes them."""
+    """Yield the products of a convolution or of its gradients, as `kernel_times.convolution_ns` computes them."""
     if name == "convolution":
         value, weight, output, options, results = args[0], args[1], out, args[3:9], ["output"]
     else:
@@ -142,7 +142,7 @@ def convolution_rows(name: str, args: Any, out: Any) -> Iterator[dict[str, Any]]
     multiplied = value if is_transposed else output
     positions = multiplied.numel() // int(multiplied.shape[1])
     is_depthwise = groups > 1 and groups == int(value.shape[1])
-    multiple = kernel_sizes.CHANNEL_MULTIPLE if value.element_size() == 2 else 1
+    multiple = kernel_times.CHANNEL_MULTIPLE if value.element_size() == 2 else 1
     rows, channels = (
         -(-size // multiple) * multiple for size in (int(weight.shape[0]) // groups, int(weight.shape[1]))
     )
@@ -163,7 +163,7 @@ def convolution_rows(name: str, args: Any, out: Any) -> Iterator[dict[str, Any]]
             "num_bytes": value.nbytes + weight.nbytes + output.nbytes,
             "element_bytes": value.element_size(),
             "flops": 2 * positions * weight.numel(),
-            "has_few_channels": groups == 1 and int(weight.shape[1]) <= kernel_sizes.FEW_CHANNELS,
+            "has_few_channels": groups == 1 and int(weight.shape[1]) <= kernel_times.FEW_CHANNELS,
         }
 
 
@@ -333,7 +333,7 @@ def deepbench_table(folder: Path, gpu: str, is_half: bool) -> pd.DataFrame:
                 "element_bytes": element_bytes, "true_ns": row.true_ms * 1e6,
                 "is_weight": row.op == "conv bw weight", "is_input": row.op == "conv bw data",
                 "is_winograd": window_w == window_h == 3 and stride == 1 and not is_half,
-                "has_few_channels": is_half and inputs <= kernel_sizes.FEW_CHANNELS,
+                "has_few_channels": is_half and inputs <= kernel_times.FEW_CHANNELS,
             }
         )  # fmt: skip
     return pd.DataFrame(rows)

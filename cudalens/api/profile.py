@@ -29,7 +29,7 @@ from cudalens.profiler.schedules import Cycles, Schedule, check_schedule, steps,
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_numbers: Final = itertools.count(1)
+_run_numbers: Final = itertools.count(1)
 _STATES: Final = {"new": "not entered yet", "running": "running", "done": "done"}
 
 
@@ -146,7 +146,7 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
         self._metrics, self._syncs = metrics, syncs
         self._recorder = Recorder(self._options, metrics=metrics, syncs=syncs)
         self._cycles = Cycles(schedule, self._make_cycle) if schedule is not None else None
-        self._scheduler: profile | None = None  # of a cycle: the profile whose schedule it belongs to
+        self._cycle_of: profile | None = None  # of a cycle: the profile whose schedule it belongs to
         self._traces: list[Trace] = []
         self._interrupts = DeferredInterrupts("profile")
         self._outcome = Outcome()
@@ -287,10 +287,10 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
         if not self._enabled:
             self._state = "running"
             return self
-        self._name = self._name or f"run-{next(_numbers)}"
+        self._name = self._name or f"run-{next(_run_numbers)}"
         if _active is not None and _active._is_inherited:
             _active._forget()
-        outer = _active if self._scheduler is None else None
+        outer = _active if self._cycle_of is None else None
         if outer is not None and outer._thread == threading.get_ident() and outer._state == "running":
             self._outer, self._state = outer, "running"
             self._range = ranges.open_range(self._name)
@@ -304,8 +304,9 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
         try:
             session.start()
             self._recorder.begin()
+            # Only now: `trace` and `_abandon` take a session of the recorder as one that has started.
             self._recorder.session, self._thread, self._state = session, threading.get_ident(), "running"
-            if self._scheduler is None:
+            if self._cycle_of is None:
                 _active = self
                 steps.init(ranges.REQUESTER)
             self._interrupts.deliver()
@@ -342,8 +343,15 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
     def _make_cycle(self) -> _Cycle:
         number = len(self._traces) + 1
         cycle = profile(self._name if number == 1 else f"{self._name}-{number}", **self._options_of_copies())
-        cycle._scheduler = self
+        cycle._cycle_of = self
         return _Cycle(cycle, self._traces)
+
+    # A running profile ends in one of four ways, whichever comes first:
+    #
+    # - `_stop_recording` stops the collectors; `__exit__` then makes the Trace.
+    # - `_exit_cycles` ends the block of a schedule, and with it the cycle that is running.
+    # - `_abandon` stops the collectors, and no Trace is made: the object is garbage, or the process exits.
+    # - `_forget` only forgets the profile, in a forked child: the recording is the parent's.
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
@@ -415,9 +423,9 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
 
     def _build_trace(self) -> Trace:
         schedule, metadata = None, UserMetadata(self._metadata)
-        if self._scheduler is not None:
-            schedule = text_of(self._scheduler._schedule) if self._scheduler._schedule else None
-            metadata = UserMetadata({**self._scheduler._metadata, **self._metadata})
+        if self._cycle_of is not None:
+            schedule = text_of(self._cycle_of._schedule) if self._cycle_of._schedule else None
+            metadata = UserMetadata({**self._cycle_of._metadata, **self._metadata})
         return self._recorder.build(
             self._name or "", self._outcome, code=self._code, schedule=schedule, metadata=metadata.to_extra()
         )
@@ -530,5 +538,6 @@ def active() -> profile | None:
     return _active
 
 
+# The critical sections of a profile: Ctrl-C while one of them runs is raised when it has ended.
 for _critical in (profile.__enter__, profile.__exit__, _Call.__enter__, _Call.__exit__):
     defers_interrupts("profile")(_critical)

@@ -25,11 +25,11 @@ from cudalens.frames import Trace, store
 from cudalens.views.sections.verdict import verdict
 from cudalens.watching.burst import Recorded, build
 from cudalens.watching.causes import step_parts
+from cudalens.watching.change_detector import Shift
 from cudalens.watching.changes import Changes
-from cudalens.watching.finder import Source, StepFinder
 from cudalens.watching.loop import Budget, WatchLoop
 from cudalens.watching.run import WatchedRecording, WatchedRun, WatchFacts, encode_history
-from cudalens.watching.steps import Shift
+from cudalens.watching.step_finder import Source, StepFinder
 from cudalens.watching.worker import RecordingStore, WatchFolder, WatchServer, WatchWorker
 
 if TYPE_CHECKING:
@@ -95,6 +95,10 @@ def active() -> Watch | None:
 
 class Watch:
     """A watched run; made by `watch`.
+
+    Its end has three methods. `stop` is called on the loop's thread outside of hooks, and also removes the hooks.
+    `request_stop` is called on any thread, and lets the end of the current step stop. Hooks cannot be removed there,
+    because torch may be iterating over them: `_end` stops everything else.
 
     Attributes:
         name: Name of the run.
@@ -175,11 +179,11 @@ class Watch:
         self._interrupts.remove()
         self._interrupts.deliver()
 
-    @defers_interrupts("watch")  # _end_step calls it, too
+    @defers_interrupts("watch")  # `stop` defers them already; `_end_step`, which calls it too, does not
     def _end(self, error: BaseException | None) -> None:
         global _active
         self._finder.ignore()
-        self._loop.drop_burst()
+        self._loop.drop_burst()  # a burst is a short recording of a few steps: the one that runs is discarded
         self._loop.gauges.stop()
         self._outcome, self._state = (OK if error is None else Outcome.of(error)), "done"
         if _active is self:
@@ -217,9 +221,9 @@ class Watch:
     def resume(self) -> None:
         """Begin a cell of a notebook. Each cell has its own handler of interrupts."""
         self._interrupts.install()
-        self._loop.pause()
+        self._loop.pause()  # again: the time since the last cell is not part of a step, either
 
-    def on_change(self, listener: Callable[[Watch], object]) -> None:
+    def on_tick(self, listener: Callable[[Watch], object]) -> None:
         """Call `listener` twice a second on a thread of cudalens, and at the end."""
         self._listeners.append(listener)
 
@@ -320,7 +324,9 @@ class Watch:
 
         self._loop.is_building = True
         self._worker.add(partial(self._build_recording, recorded))
-        self._worker.add(allow_recordings)  # a job of its own: the CPU time of the first one is counted before
+        # A job of its own, because the CPU time of the first job is counted when it ends: the next recording is allowed
+        # only once the cost of this one is known.
+        self._worker.add(allow_recordings)
 
     def _build_recording(self, recorded: Recorded) -> None:
         """Build a recording, on the worker's thread."""

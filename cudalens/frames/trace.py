@@ -37,7 +37,8 @@ class Trace:
     A Trace is immutable, except for its marks. Its frames are returned as shallow copies: adding or replacing a column
     of one does not change the Trace. A frame that the run did not make is empty, with the right columns.
 
-    Attributes are documented column by column in ``docs/frames.md``.
+    The columns of the frames are documented in ``docs/frames.md``. The ten frames are spelled out in signatures here,
+    so that editors and type checkers show them.
     """
 
     __slots__ = ("__weakref__", "_frames", "_info")
@@ -67,8 +68,8 @@ class Trace:
             races: A row per race.
             graphs: A row per action of the graph manager.
             syncs: A row per wait of the host for the GPU.
-            metrics: A row per reading of a GPU.
-            counters: A row per value of a counter.
+            metrics: A row per reading of a GPU: utilization, memory, power and others, in columns of their own.
+            counters: A row per value of a counter of any name, which another tool recorded.
             marks: A row per mark.
             stacks: A row per stack frame of a call stack.
 
@@ -100,7 +101,7 @@ class Trace:
 
     @property
     def events(self) -> pd.DataFrame:
-        """A row per interval or instant, sorted by (start, longest first)."""
+        """A row per interval or instant, by start; of equal starts the longest first."""
         return self._frames["events"].copy(deep=False)
 
     @property
@@ -186,7 +187,7 @@ class Trace:
         marks: pd.DataFrame | None = None,
         stacks: pd.DataFrame | None = None,
     ) -> Trace:
-        """Return a Trace with another `info` or other frames, and the rest of this one."""
+        """Return a Trace with another `info` or other frames; None keeps that of this one."""
         given = {
             "events": events,
             "memory": memory,
@@ -202,8 +203,9 @@ class Trace:
         replaced = {name: frame for name, frame in given.items() if frame is not None}
         return Trace(info or self._info, **(self._frames | replaced))
 
-    # The following methods are those of packages above frames/: each imports its function at the first call, so that
-    # frames/ works without these packages and `import cudalens` is fast. tools/import_cycles.py permits it here.
+    # The following methods call later layers (analysis/, views/, traces/, report/), which import frames/. Each imports
+    # its function at the first call, so that frames/ works without these packages and `import cudalens` is fast.
+    # tools/import_cycles.py permits it here.
 
     @property
     def selection(self) -> pd.DataFrame:
@@ -260,8 +262,8 @@ class Trace:
         Args:
             analysis: A name; an unknown one raises an error that lists them all.
             mode: Colours: ``light``, ``dark``, or ``auto`` for those of the page.
-            by: What is one bar or point: of the analysis of that name, as are all following options. None is the
-                analysis' own default; an option that it does not have raises an error that lists those it has.
+            by: What is one bar or point. Passed to the analysis, as are all following options. None is the analysis'
+                own default; an option that it does not have raises an error that lists those it has.
             step: A profiler step.
             start: Start of a ``critical_path``, ns.
             end: End of a ``critical_path``, ns.

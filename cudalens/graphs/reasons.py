@@ -13,7 +13,8 @@ class State(Enum):
     """What the latest call of a manager did. The allocator sees warm-ups and recordings, but no replays.
 
     NONE: no memory of the pool is in use. WARMUP: a function ran without a graph in the pool. RECORDING: a graph was
-    captured. EXECUTION: a graph was replayed, so that the allocator's state is out of date.
+    captured; or one was replayed, and the allocator has been brought up to date for a warm-up or a recording after it.
+    EXECUTION: a graph was replayed, so that the allocator's state is out of date.
     """
 
     NONE = auto()

@@ -4,6 +4,15 @@ The rules are those of PyTorch's CUDA-graph trees (torch/_inductor/cudagraph_tre
 pool. A recording is replayed only after the recording that it followed, with the same outputs dead and the same
 addresses; otherwise another one is made. A replay does not update the allocator, so before the next warm-up or
 recording the allocator is set to the state at the end of the replayed recording (`restore`).
+
+A *variant* is a function on arguments that are alike; its *leaves* are the arguments with containers flattened. A
+*path* is the sequence of calls of a step; it ends with the step, or when no output of it is held. Outputs in the pool
+and other tensors in it are:
+
+- *held*: the program still refers to the tensor, or to one that shares its storage. `held` yields those of a path.
+- *live*: the same outputs as references to their storages (`live_refs`): memory that nothing else may use.
+- *stale*: held, of an earlier step. The next call frees their memory, and using them raises an error.
+- *kept*: tensors that a warm-up made and stored somewhere, besides its results. They are not outputs.
 """
 
 from __future__ import annotations
@@ -91,7 +100,9 @@ class GraphTree:
         self.backend = backend_for(device)
         self.rerecord_limit, self._debug = rerecord_limit, debug
         self.lock, self.steps = threading.RLock(), Steps(device, self.backend)
-        self.max_bytes, self._is_full, self._has_excess = max_bytes, False, False
+        self.max_bytes = max_bytes
+        self._is_full = False  # the limit was reached: variants that are not warmed up yet run without a graph
+        self._has_excess = False  # the latest recording exceeded the limit; it is freed when no output is held
         self._recorder: Recorder | None = None
         self._current: GraphNode | WarmupNode | None = None
         self._stale: list[Stale] = []
@@ -102,7 +113,7 @@ class GraphTree:
 
     @property
     def current(self) -> GraphNode | WarmupNode | None:
-        """What the latest call ran, as long as an output of its path is held within the step."""
+        """The end of the current path: what the latest call ran. None where no path is under way."""
         return self._current
 
     @property
@@ -176,7 +187,8 @@ class GraphTree:
             key = (frozenset(given), *arguments.modes(), *map(arguments.key_of, leaves))
             if (variant := node.backwards.get(key)) is None:
                 variant = node.backwards[key] = backward_variant(next(self.variant_ids), node, given, leaves)
-            is_part = (
+            # Inside of another call, observation or capture, which includes this work.
+            is_inside_another = (
                 inside.is_on
                 or is_inside_observer()
                 or torch.cuda.is_current_stream_capturing()
@@ -184,7 +196,7 @@ class GraphTree:
                 # The thread of autograd does not know the transform.
                 or any(is_transformed(one) for one in leaves if isinstance(one, torch.Tensor))
             )
-            if is_part or not is_mine or variant.skip is not None or not variant.is_current():
+            if is_inside_another or not is_mine or variant.skip is not None or not variant.is_current():
                 self.steps.backward_ran()
                 return list(variant.run_eagerly(leaves))
             outputs, _ = self.run(variant, leaves)
@@ -216,9 +228,11 @@ class GraphTree:
         if not variant.is_warm or self.state is State.WARMUP:
             self._prepare(leaves)
             return self._warm_up(variant, leaves), None
+        # In state RECORDING the path ends with a recording that was just made, which no other follows yet (or with one
+        # whose successor failed to record): there is nothing to replay, so this call is recorded, too.
         if self.state is not State.RECORDING:
             node, finding = self._find(variant, leaves)
-            if node is None and variant.id in self.roots and self._current is not None and self._try_end_execution():
+            if node is None and variant.id in self.roots and self._current is not None and self.leave_if_over():
                 node, finding = self._find(variant, leaves)
             tried: list[GraphNode] = []
             while node is not None:
@@ -237,7 +251,7 @@ class GraphTree:
                 return variant.run_eagerly(leaves), None
             if finding is not None and not self._may_rerecord(variant, finding):
                 return variant.run_eagerly(leaves), None
-            self._try_end_execution()
+            self.leave_if_over()
         self._prepare(leaves)
         if variant.has_new_gradients():
             variant.forget_warm_up()
@@ -291,9 +305,6 @@ class GraphTree:
         elif self._current is not None and self.state is not State.EXECUTION and self._current.is_over():
             self._leave_path()
 
-    def _try_end_execution(self) -> bool:
-        return self._current is None if self.state is not State.EXECUTION else self.leave_if_over()
-
     def end_path(self) -> None:
         """End a step: outputs of it that are still held lose their memory when the next call has read its arguments."""
         current = self._current
@@ -337,7 +348,7 @@ class GraphTree:
             self._drop_stale()
         if self.state is State.EXECUTION and isinstance(self._current, GraphNode):
             self._restore(self._current)
-            self.state = State.RECORDING  # the allocator is up to date
+            self.state = State.RECORDING  # here: the allocator is up to date
 
     def _restore(self, current: GraphNode) -> None:
         assert self._recorder is not None
@@ -357,6 +368,8 @@ class GraphTree:
         if not can_observe_calls():
             self.log.note(variant.function, PROFILED, variant)
             return variant.run_eagerly(leaves)
+
+        # Run it without a graph, and observe its operators and its Python code.
         recorder = self._made_recorder()
         observer = Observer(
             [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)],
@@ -368,24 +381,34 @@ class GraphTree:
             outputs, node, left = warm_up(recorder, variant, self._current, leaves, observer, effects)
         is_backward, calls = variant.mode == "backward", effects.calls
         result, variant.program.result = variant.program.result, None
+
+        # Store what a recording needs, and under which names the tensors from outside are found again.
         note_host_reads(observer, calls.host_reads)
         learn(variant, leaves, outputs, observer, self.backend)
         wanted = observer.externals.keys() | observer.read_on_host.keys()
         names = find_names(roots_of(variant), wanted, calls.executed(), outside=calls.values)
         variant.host_names = [name for key in observer.read_on_host for name in names.get(key, ())]
         variant.note_reads({key: external.tensor for key, external in observer.externals.items()}, names)
+
+        # Count the call, and notice a backward that autograd runs without a graph.
         variant.function.counts.warmups += 1
         self.steps.ran(variant.function, variant.mode)
         if variant.mode == "forward":
             on_backward(outputs, functools.partial(self._eager_backward_ran, variant))
+
+        # Tensors that it stored somewhere stay in the pool: it is replaced by a new one.
         kept = kept_tensors(variant, observer, left)
         if kept:
             self._note_kept(variant, kept)
             self._renew_pool()
+
+        # Decide whether the variant can be recorded.
         note_effects(variant, effects, observer, list(containers_in(result)))
         variant.skip = variant.skip or (unnamed_input(variant, observer, names) if variant.is_warm else None)
         if variant.skip is not None:
             variant.drop_reads()
+
+        # Continue the path with this warm-up, unless the pool was or must be replaced.
         if not kept and self._exceeds_limit(variant):
             self._renew_pool()
         elif not kept:
@@ -452,7 +475,7 @@ class GraphTree:
         return self._results(node, leaves, outputs), node
 
     def _exceeds_limit(self, variant: Variant) -> bool:
-        """Whether the pool is larger than allowed after a warm-up or a recording, then the last of `variant`."""
+        """Return whether the pool is larger than allowed. Then the variant runs without a graph from now on."""
         if self.max_bytes is None or (reserved := self.pool_bytes()[0]) <= self.max_bytes:
             return False
         self._is_full = True
@@ -552,7 +575,7 @@ class GraphTree:
         return self._recorder
 
     def _renew_pool(self) -> None:
-        """Continue in another pool, because this one holds memory that the manager does not control."""
+        """End the path and free all recordings. The next warm-up or recording makes another pool."""
         self._leave_path()
         self._drop_recordings()
 
@@ -574,7 +597,7 @@ class GraphTree:
             self.backend.release(pool, self.device)
 
     def leave_if_over(self) -> bool:
-        """End a path of which no output is held; whether no path is under way."""
+        """End the current path if no output of it is held. Return whether no path is under way now."""
         if self._current is not None and self._current.is_over():
             self._leave_path()
         return self._current is None

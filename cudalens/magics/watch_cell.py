@@ -131,7 +131,7 @@ def shown_panel(shell: InteractiveShell, run: Watch) -> WatchPanel | None:
 
     panel = WatchPanel(on_stop=run.request_stop, on_record=run.record, hint=HINT)
     display(shell, panel)
-    run.on_change(lambda one: panel.update(lambda: one.run, is_last=not one.is_on))
+    run.on_tick(lambda one: panel.update(lambda: one.run, is_last=not one.is_on))
     return panel
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from cudalens.frames import Trace
 from cudalens.watching.burst import Recorded
 from cudalens.watching.causes import Before, causes
+from cudalens.watching.change_detector import Shift
 from cudalens.watching.run import WatchedChange
-from cudalens.watching.steps import Shift, StepHistory
+from cudalens.watching.steps import StepHistory
 
 MOST_CHANGES: Final = 100
 _NUM_BEFORE: Final = 64

@@ -12,8 +12,9 @@ from typing import Final, NamedTuple
 from cudalens.device.interrupts import defers_interrupts
 from cudalens.errors import CudalensError
 from cudalens.watching.burst import Burst, Recorded
+from cudalens.watching.change_detector import LEAST_SHARE, ChangeDetector, Shift
 from cudalens.watching.readings import AllocatorReadings, Gauges, StepClock, Timed, clock_now, open_clock
-from cudalens.watching.steps import LEAST_SHARE, ChangeDetector, Known, Shift, StepHistory
+from cudalens.watching.steps import Known, StepHistory
 
 #: Steps of a recording at most, and the time that they may take.
 MOST_STEPS: Final = 3
@@ -270,8 +271,9 @@ class Budget:
     """The cost of watching so far: what hooks took, and what recordings took.
 
     A step is disturbed if a recording started, ran or ended in it, or while its frames were built. A recording costs
-    what its disturbed steps took longer than the others, or the CPU time of cudalens for it, if that is more. What is
-    shown while the loop runs costs its CPU time. All times are real.
+    what its disturbed steps took longer than the others, or the CPU time of cudalens for it, if that is more. Showing
+    the run while it runs (the panel, answers to viewers, files) costs the CPU time of the threads that do so. All times
+    are real.
 
     Args:
         share: Share of the loop's time that watching may cost.

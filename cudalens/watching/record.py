@@ -19,9 +19,9 @@ from cudalens.views.sections.model import Block, Column, Facts, Items, Picture, 
 from cudalens.views.sections.shown import Shown, write_page
 from cudalens.views.timeline.svg import nice_step, timeline_svg
 from cudalens.watching.causes import PARTS
+from cudalens.watching.change_detector import LEAST_SHARE
 from cudalens.watching.levels import Level, present_level
 from cudalens.watching.run import WatchedChange, WatchedRecording, WatchedRun
-from cudalens.watching.steps import LEAST_SHARE
 
 _CHANGES: Final = (
     Column("since step", "step", "right"),

@@ -14,6 +14,8 @@ is the driver's, which can submit work in batches.
 
 Before the first and after the last device work, the first step is the same, and the rest is `IdleTime.outside`. So the
 parts are disjoint, and their sum is at most the time of the window in which no device was at work.
+
+`cudalens.analysis.time.idle` has a row for each gap, of every device or stream and with every cause; the host is one.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ import pandas as pd
 
 from cudalens.analysis.findings import Finding, found_in
 from cudalens.analysis.ranks import matching, stragglers
+from cudalens.analysis.ranks.job_graph import JobGraph
 from cudalens.analysis.ranks.matching import communication
 from cudalens.analysis.ranks.rank_work import is_on_host, rank_work, stretches
-from cudalens.analysis.ranks.replay import Graph
 from cudalens.analysis.summary import memory_peaks, step_rows, wall_ns
 from cudalens.analysis.time.overlap import breakdown_of, kernel_breakdown, op_breakdown
 from cudalens.frames import Ranks, RunInfo, Trace
@@ -60,9 +60,9 @@ class RankAnalysis:
         return matching.step_times(self.ranks.frames["steps"], self.collectives)
 
     @cached_property
-    def graph(self) -> Graph:
+    def graph(self) -> JobGraph:
         """The dependencies of the job, to replay."""
-        return Graph(self.ranks.frames["stretches"], self._matched, self.clocks)
+        return JobGraph(self.ranks.frames["stretches"], self._matched, self.clocks)
 
     @cached_property
     def stragglers(self) -> stragglers.Stragglers:

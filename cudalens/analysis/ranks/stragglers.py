@@ -1,4 +1,14 @@
-"""Stragglers: which rank makes the job slow, in which operator, compared with its peers, and what it costs."""
+"""Stragglers: which rank makes the job slow, in which operator, compared with its peers, and what it costs.
+
+The steps:
+
+1. `roles` gives each rank the number of the program that it runs. Ranks of one role are peers. The ranks of a pipeline
+   stage run one program, so role, program and stage are one number here.
+2. `Coverage` finds which part of each step each rank recorded: only parts that peers recorded too are compared.
+3. `with_peers` adds to the work of each rank the time that its peers took for the same: the difference is its excess.
+4. `JobGraph` replays the job without the excess of a rank, a stage or a process group: the time saved is the loss.
+5. A rank is a straggler if its loss and its excess are large enough; its cause is that of its worst operator.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +23,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis import units
+from cudalens.analysis.ranks.job_graph import JobGraph
 from cudalens.analysis.ranks.rank_work import GAP
-from cudalens.analysis.ranks.replay import Graph
 from cudalens.analysis.time.groups import sums
 from cudalens.frames.column_arrays import Bools, Floats, Ints, combined, integers
 
@@ -131,7 +141,7 @@ class Stragglers:
 
 
 def stragglers(
-    graph: Graph, work: pd.DataFrame, waits: pd.DataFrame, summary: pd.DataFrame, step_ns: float | None = None
+    graph: JobGraph, work: pd.DataFrame, waits: pd.DataFrame, summary: pd.DataFrame, step_ns: float | None = None
 ) -> Stragglers:
     """Replay the job with the times of peers for each rank and stage.
 
@@ -158,7 +168,7 @@ def stragglers(
 
 class _Comparison:
     def __init__(
-        self, graph: Graph, work: pd.DataFrame, waits: pd.DataFrame, summary: pd.DataFrame, ranks: Ints, role: Ints
+        self, graph: JobGraph, work: pd.DataFrame, waits: pd.DataFrame, summary: pd.DataFrame, ranks: Ints, role: Ints
     ) -> None:
         self.graph, self.waits, self.summary = graph, waits, summary
         self.ranks, self.role = ranks, role
@@ -177,7 +187,7 @@ class _Comparison:
 
     def result(self, known_step_ns: float | None) -> Stragglers:
         n = len(self.ranks)
-        each = [self._saved(self.index == i, self.excess) for i in range(n)]
+        each = [self._shortened(self.index == i, self.excess) for i in range(n)]
         stages = self._stages()
         groups = self._groups()
         times = self.graph.makespans([*each, *(saved for _, _, saved in stages), *(saved for _, saved in groups)])
@@ -204,7 +214,8 @@ class _Comparison:
         has_steps = bool((self.work["step"] >= 0).any())
         return Stragglers(step_ns, tuple(found), by_rank, by_stage, by_group, has_steps)
 
-    def _saved(self, chosen: NDArray[np.bool_], less: Floats) -> tuple[Ints, Floats]:
+    def _shortened(self, chosen: NDArray[np.bool_], less: Floats) -> tuple[Ints, Floats]:
+        """Return the nodes of the chosen rows of the work, and by how much each is shorter, ns."""
         return self.nodes[chosen], less[chosen]
 
     def _with_relief(self, saved: tuple[Ints, Floats], i: int, share: float) -> tuple[Ints, Floats]:
@@ -238,7 +249,7 @@ class _Comparison:
         top = by_op.loc[op]
         chosen = mine & (self.work["op"] == op).to_numpy(bool)
         share = float(np.clip(top["excess"] / max(by_op["excess"].sum(), 1), 0.0, 1.0))
-        saved = self.graph.makespans([self._with_relief(self._saved(chosen, self.excess), i, share)])
+        saved = self.graph.makespans([self._with_relief(self._shortened(chosen, self.excess), i, share)])
         by_step = rows.groupby("step")["excess"].sum().to_numpy(np.float64)
         return Straggler(
             rank=int(self.ranks[i]),
@@ -256,6 +267,8 @@ class _Comparison:
         if op == GAP:
             return "host"
         ratio = by_op.loc[op, "work_ns"] / max(by_op.loc[op, "peers_ns"], 1)
+        # Larger inputs are the cause if they explain a third of the time ratio, in logarithms: for 8 times the time
+        # they must have at least 2 times the elements.
         if np.log(self._elements_ratio(i, op)) >= max(np.log(ratio), 0.0) / 3 > 0:
             return "data"
         clock = self.summary["clock_mhz"].astype("Float64")
@@ -267,7 +280,7 @@ class _Comparison:
     def _elements_ratio(self, i: int, op: str) -> float:
         """Elements of the inputs of an operator on a rank over those of its peers for the same calls; 1 if unknown."""
         chosen = (self.work["op"] == op).to_numpy(bool) & self.is_compared & (self.role == self.role[i])[self.index]
-        keys = [self.covered.step[chosen], self.covered.place[chosen], self.index[chosen]]
+        keys = [self.covered.step[chosen], self.covered.place_in_step[chosen], self.index[chosen]]
         table = self.work["elements"][chosen].groupby(keys).sum().unstack()
         others = table.drop(columns=i, errors="ignore")
         if i not in table or not len(others.columns):
@@ -290,7 +303,7 @@ class _Comparison:
             chosen = self.role[self.index] == number
             known = own[chosen & ~np.isnan(ratio)].sum()
             excess = less[chosen].sum()
-            found.append((number, float(100 * excess / max(known - excess, 1)), self._saved(chosen, less)))
+            found.append((number, float(100 * excess / max(known - excess, 1)), self._shortened(chosen, less)))
         return found
 
     def _groups(self) -> list[tuple[tuple[str, str], tuple[Ints, Floats]]]:
@@ -305,6 +318,7 @@ class _Comparison:
         each = frame.groupby([*keys, "process_group"], dropna=False)["transfer"].median().reset_index()
         usual = each.groupby(keys, dropna=False)["transfer"].agg(["median", "count"]).reset_index()
         frame = frame.merge(usual, "left", keys)
+        # Of two groups it is not known which one is slow, so a median of three or more is the reference.
         frame = frame[(frame["count"] > 2) & (frame["transfer"] > 1.5 * frame["median"])]
         return [
             (
@@ -324,7 +338,8 @@ _Program: TypeAlias = tuple[int, ...]
 def roles(matched: pd.DataFrame, ranks: Ints) -> Ints:
     """Return the number of the program that each of `ranks` runs: its communications in a step, by kind and size.
 
-    A rank that recorded one step at most may have recorded only the beginning of a program.
+    A rank that recorded one step at most may have recorded only the beginning of a program: it gets the longest program
+    of any rank that begins with the same communications.
     """
     rank, step = integers(matched["rank"]), integers(matched["step"])
     kind = matched["kind"].cat.codes.to_numpy()
@@ -369,10 +384,11 @@ def with_peers(work: pd.DataFrame, ranks: Ints, role: Ints, covered: Coverage) -
         covered: What each rank recorded.
 
     Returns:
-        `work` with ``peers_ns`` (float64): `work_ns`, without what communication beside it costs scaled by the median
-        of the peers over the rank's own time for this operator in this step, between the same communications. A rank
-        that runs a program of its own is compared with all others by step and operator. NaN where no peer recorded this
-        part of the step.
+        `work` with ``peers_ns`` (float64): the time that the peers took, ns. It is computed for the times without
+        ``slowed_ns``, what communication beside the work costs: the rank's own time of a row, times the median of the
+        peers over the own time for this operator, in this step and between the same communications; then the row's
+        ``slowed_ns`` is added. A rank that runs a program of its own is compared with all others by step and operator.
+        NaN where no peer recorded this part of the step.
     """
     rank = np.searchsorted(ranks, integers(work["rank"]))
     role = shared_roles(role)
@@ -382,9 +398,12 @@ def with_peers(work: pd.DataFrame, ranks: Ints, role: Ints, covered: Coverage) -
     ratio = np.full(len(work), np.nan)
     for number in np.unique(role).tolist():
         if number < 0:  # with all ranks, by whole steps
-            members, place, key = np.arange(len(ranks)), np.full(len(work), _WHOLE_STEP - 1), combined(step, op)
+            # With the largest place, `covered.has` is True only for ranks that recorded the whole step.
+            members, place = np.arange(len(ranks)), np.full(len(work), _WHOLE_STEP - 1)
+            key = combined(step, op)
         else:
-            members, place, key = np.flatnonzero(role == number), covered.place, combined(step, covered.place, op)
+            members, place = np.flatnonzero(role == number), covered.place_in_step
+            key = combined(step, place, op)
         rows = np.flatnonzero(np.isin(rank, members))
         if len(members) > 1 and len(rows):
             column = np.searchsorted(members, rank[rows])
@@ -449,7 +468,7 @@ class Coverage:
 
     Attributes:
         step: The step of each row of the work, as the first rank numbers it; -1 for none.
-        place: Communications that were launched in this step before each row.
+        place_in_step: Communications that were launched in this step before each row.
     """
 
     def __init__(self, work: pd.DataFrame, matched: pd.DataFrame, ranks: Ints, role: Ints) -> None:
@@ -473,7 +492,7 @@ class Coverage:
         is_work = np.arange(len(step)) < len(work)
 
         self.step = step[is_work]
-        self.place = _communications_before(work, matched, combined(rank, step))
+        self.place_in_step = _communications_before(work, matched, combined(rank, step))
         steps, column = np.unique(step, return_inverse=True)
         self._column = column[is_work]
 

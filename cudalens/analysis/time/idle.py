@@ -1,4 +1,8 @@
-"""Idle time: the gaps in a device's or stream's work and their causes."""
+"""Idle time: the gaps in a device's or stream's work and their causes.
+
+Here each gap is a row, and its cause is its longest part. `cudalens.analysis.findings.idle_attribution` is about the
+gaps that the host caused: it gives each part of their time a reason, and sums the parts for findings.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files have code that is read for names: the user's and other libraries', not the interpreter's."""
+"""Which files have code that is searched for names: the user's and other libraries', not the interpreter's."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _OPTIMIZED: Final = ("optim", "nn/modules")
 _FUNCTIONAL: Final = f"{_TORCH}nn/functional.py"
 
 
-def is_read(file: str) -> bool:
-    """Whether the code of a file is read for names: the user's, other libraries', torch's modules and optimizers."""
+def is_searched(file: str) -> bool:
+    """Whether a file's code is searched for names: the user's, other libraries', torch's modules and optimizers."""
     if file.startswith(_TORCH):
         return file[len(_TORCH) :].startswith(_OPTIMIZED)
     if file.startswith(_OWN):
@@ -39,7 +39,7 @@ def is_installed(file: str) -> bool:
 
 def is_of_program(file: str) -> bool:
     """Whether a file is the user's: neither of an installed package nor of the standard library, torch or cudalens."""
-    return is_read(file) and not is_installed(file) and not is_of_torch(file)
+    return is_searched(file) and not is_installed(file) and not is_of_torch(file)
 
 
 def is_of_torch(file: str) -> bool:

@@ -29,7 +29,7 @@ import torch
 
 from cudalens.device.call_tracing import is_tracing_frame
 from cudalens.device.stacks import Place, is_own, place_of
-from cudalens.graphs.guards.files import is_of_program, is_read
+from cudalens.graphs.guards.files import is_of_program, is_searched
 from cudalens.graphs.guards.found import Read
 from cudalens.graphs.guards.lookups import ContextValue, Environment, MethodValue
 from cudalens.graphs.guards.torch_getters import (
@@ -191,6 +191,7 @@ _TORCH: Final = torch.__file__.rpartition("__init__")[0]
 #: The code of a function, and the identities of the values of its variables from around it.
 Closure: TypeAlias = tuple[CodeType, tuple[int, ...]]
 
+#: Why a variant runs without a graph where `can_observe_calls` is False: its Python code cannot be observed.
 PROFILED: Final = Finding(Reason.OBSERVED, "a profiler of Python calls, which prevents a warm-up")
 
 
@@ -323,7 +324,7 @@ class CallWatch:
             if frame.f_back is not None and _is_of_user(frame.f_back):
                 self._note(_PYTHON_OF_PROGRAM[code], frame.f_back)
             self._seen.discard(code)
-        elif is_read(code.co_filename) and not code.co_filename.startswith(_TORCH):
+        elif is_searched(code.co_filename) and not code.co_filename.startswith(_TORCH):
             if not _is_users(frame):
                 self._seen.discard(code)
                 return
@@ -458,13 +459,13 @@ def _user_frame(frame: FrameType | None) -> FrameType | None:
         if not file.startswith(_STDLIB) or "site-packages" in file:
             break
         frame = frame.f_back
-    return frame if frame is not None and is_read(frame.f_code.co_filename) and _is_users(frame) else None
+    return frame if frame is not None and is_searched(frame.f_code.co_filename) and _is_users(frame) else None
 
 
 def caller_of(frame: FrameType) -> Place | None:
     """The nearest line of a program that led to a frame of torch; None if there is none."""
     at = frame.f_back
-    while at is not None and (not is_read(at.f_code.co_filename) or at.f_code.co_filename.startswith(_TORCH)):
+    while at is not None and (not is_searched(at.f_code.co_filename) or at.f_code.co_filename.startswith(_TORCH)):
         at = at.f_back
     return None if at is None else _place(at)
 

@@ -24,7 +24,7 @@ import torch
 from cudalens.device.modes import has_own_dispatch
 from cudalens.device.tensors import PLAIN_TYPES
 from cudalens.graphs.guards.code_names import imported, names_of, stored_by
-from cudalens.graphs.guards.files import is_functional, is_installed, is_of_torch, is_read
+from cudalens.graphs.guards.files import is_functional, is_installed, is_of_torch, is_searched
 from cudalens.graphs.guards.found import Read, Reads
 from cudalens.graphs.guards.lookups import (
     AttributeItems,
@@ -59,7 +59,7 @@ _MOST_BYTES: Final = 4_096
 #: Container, key, value, label.
 Item: TypeAlias = tuple[Any, Any, Any, str]
 
-#: Searches, each with the attribute names that the code found by the last one reads.
+#: Searches of a function. Code that one search finds can read more attribute names, with which the next one searches.
 _MOST_PASSES: Final = 16
 
 _HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -69,34 +69,40 @@ _MODULE_TABLES: Final = {
     "_parameters": "parameters", "_buffers": "buffers", "_modules": "children", **dict.fromkeys(_HOOKS, "hooks")
 }  # fmt: skip
 
-#: Classes of torch whose attributes are compared, and those of them whose methods are not looked into.
+#: Classes of torch whose attributes are compared, because a program can replace ``torch.nn.Module.__call__``; and those
+#: of them whose methods are only compared: the code of ``torch.Tensor.relu`` is not searched.
 _READ_CLASSES: Final = (torch.nn.Module, torch.Tensor, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)
 _COMPARED_CLASSES: Final = (torch.nn.Module, torch.Tensor)
 
-#: Packages besides the standard library whose objects hold what a program puts into them, under names of their own.
+#: Packages besides the standard library whose objects hold what a program puts into them, under names of their own:
+#: ``name`` and ``dim`` of a ``torch.nn.utils.weight_norm.WeightNorm``.
 _HOLDERS: Final = ("torch.amp", "torch.cuda.amp", "torch.nn.utils")
 
-#: Libraries whose objects hold no values of the user's, and parts of them whose objects do.
+#: Libraries whose objects hold no values of the user's (``torch.utils.hooks.RemovableHandle``), and parts of them whose
+#: objects do (``torch.distributions.Normal``).
 _INTERNAL: Final = ("torch", "cudalens")
 _OF_PROGRAMS: Final = (*_HOLDERS, "torch.distributions", "torch.optim", "torch.utils.data")
 
-#: Libraries whose modules hold no values of the user's.
+#: Libraries whose modules hold no values of the user's: of ``numpy.pi`` only the value is compared.
 _LIBRARIES: Final = ("numpy", "pandas", "scipy", "matplotlib", "IPython", "_pytest", "hypothesis", "triton")
 
-#: Classes of NumPy whose objects are buffers.
+#: Classes of NumPy whose objects are buffers: they are compared by their bytes.
 _ARRAYS: Final = ("ndarray", "memmap", "recarray", "matrix", "MaskedArray")
 
-#: Libraries whose objects hold data that no attribute leads to.
+#: Libraries whose objects hold data that no attribute leads to: a ``pandas.DataFrame`` cannot be compared.
 _OPAQUE: Final = ("pandas", "scipy", "polars", "pyarrow", "xarray", "h5py")
 
-#: What calls something else.
+#: What calls something else, which is looked into: the ``f`` of ``functools.partial(f, 2)``.
 _WRAPPERS: Final = (
     MethodType, BuiltinMethodType, functools.partial, functools._lru_cache_wrapper, property, staticmethod, classmethod,
     weakref.ref,
 )  # fmt: skip
 
+#: Compared by their value: ``0.1``. Only objects of subclasses have attributes.
 _PLAIN: Final = (str, bytes, int, float, complex, bool, type(None))
+#: Looked into whatever names the code has: ``weights[0]`` can be any item.
 _CONTAINERS: Final = (dict, list, tuple, deque, set, frozenset, MappingProxyType)
+#: Their dict is looked into: ``table`` for ``table.values()``.
 _VIEWS: Final[tuple[type, ...]] = (type({}.keys()), type({}.values()), type({}.items()))
 
 
@@ -116,8 +122,8 @@ def find_reads(
 
     Args:
         roots: Functions, modules and objects, by label.
-        executed: The code that ran in a call. Functions of installed packages whose code is not among it are not read:
-            as long as the values that are read are equal, they do not run. None: all are read.
+        executed: The code that ran in a call. Functions of installed packages that did not run are not searched: as
+            long as the values that were found are equal, a call does not run them. None: all are searched.
         reads_hooks: Whether the hooks of tensors are read, as by a backward.
         reads_gradients: Whether it matters which gradients are None, as for a backward that adds to them.
         takes_all: Take all attributes of objects, also those that the code has no name for.
@@ -128,6 +134,7 @@ def find_reads(
     for _ in range(_MOST_PASSES):
         search = _Search(names, is_dynamic=is_dynamic, executed=executed)
         found = search.run(known)
+        # Without a new name the next search would find the same.
         if (search.names, search.is_dynamic) == (names, is_dynamic) or not found.is_complete:
             return found
         names, is_dynamic = search.names, search.is_dynamic
@@ -136,7 +143,20 @@ def find_reads(
 
 
 class _Search:
-    """One walk with the attribute names that are known so far; with `is_dynamic`, every name is one."""
+    """One search with the attribute names that are known so far.
+
+    What its methods do with a value says how the value is treated: ``yield`` compares it before each replay and looks
+    into it, `_waiting` only looks into it, and `_skip` before ``yield`` only compares it.
+
+    Args:
+        names: Attribute names that the code reads, as far as earlier searches found. Kept as `_known`.
+        is_dynamic: Whether some code computes names, so that this search takes all attributes. Kept as `_takes_all`.
+        executed: As of `find_reads`.
+
+    Attributes:
+        names: Those names, and the ones that the code found by this search reads.
+        is_dynamic: Whether that is so, or code found by this search computes names.
+    """
 
     def __init__(self, names: Iterable[str], *, is_dynamic: bool, executed: Container[CodeType] | None) -> None:
         self._known, self._executed = frozenset(names), executed
@@ -198,7 +218,8 @@ class _Search:
             yield from self._of_opaque(value, label)
             return
         if issubclass(type(value), _PLAIN):
-            yield from () if type(value) in _PLAIN else self._of_object(value, label)
+            if type(value) not in _PLAIN:
+                yield from self._of_object(value, label)
             return
         for kinds, items in self._by_kind():
             if issubclass(type(value), kinds):  # isinstance() asks the object for its class
@@ -297,7 +318,7 @@ class _Search:
         if (wrapped := getattr(function, "__wrapped__", None)) is not None:
             self._waiting.append((wrapped, label))
         code = function.__code__
-        is_user = is_read(code.co_filename) or is_functional(code.co_filename)
+        is_user = is_searched(code.co_filename) or is_functional(code.co_filename)
         if self._executed is not None and is_installed(code.co_filename) and code not in self._executed:
             return
         if not is_user and code.co_filename != functools.singledispatch.__code__.co_filename:
@@ -314,7 +335,8 @@ class _Search:
     def _of_code(self, function: FunctionType, label: str) -> Iterator[Item]:
         code = function.__code__
         names = names_of(code)
-        self.names |= names.attributes | {code.co_name}  # an operator of a class is read by no other name
+        # The name of a method such as ``__add__`` is in no code: ``a + b`` reads it.
+        self.names |= names.attributes | {code.co_name}
         self._texts |= names.texts
         self._found.has_identities = self._found.has_identities or names.has_identities
         self.is_dynamic = self.is_dynamic or (names.is_dynamic and not is_of_torch(code.co_filename))
@@ -410,7 +432,8 @@ class _Search:
             for key, value in list(inside.items() if has_keys else enumerate(inside)):
                 self._found.has_identities |= isinstance(key, torch.Tensor)
                 if isinstance(held, tuple) and not issubclass(type(value), torch.Tensor):
-                    self._waiting.append((value, f"{label}[{key_text(key)}]"))  # another item is another tuple
+                    # Only looked into: the tuple is compared with its items where it was found.
+                    self._waiting.append((value, f"{label}[{key_text(key)}]"))
                 else:
                     yield inside, key, value, f"{label}[{key_text(key)}]"
         if type(held) not in _CONTAINERS:  # of a subclass
@@ -431,7 +454,7 @@ class _Search:
         held = vars(module)
         name = str(held.get("__name__"))
         is_library = name.partition(".")[0] in ("torch", *_LIBRARIES, *sys.builtin_module_names)
-        is_library = is_library or not is_read(str(held.get("__file__") or ""))
+        is_library = is_library or not is_searched(str(held.get("__file__") or ""))
         kind: Any = type(module)
         if kind is not ModuleType and is_installed(str(held.get("__file__"))):  # its tables of lazy imports
             self._seen |= {id(held[name]) for name in stored_by(kind) if isinstance(held.get(name), dict | list | set)}
@@ -443,6 +466,7 @@ class _Search:
             if not (is_looked_into or isinstance(item, torch.Tensor | FunctionType | ModuleType)):
                 self._skip(item)
             yield held, name, item, _dotted(label, name)
+        # ``getattr(module, "name", default)`` has another result once the module has the name.
         if not is_library and (absent := frozenset(self._texts - held.keys())):
             self._found.absent.append((held, absent))
 
@@ -526,4 +550,4 @@ def _is_users(kind: type) -> bool:
     module = sys.modules.get(module_of(kind))
     if module is None or kind.__module__ in ("builtins", "__main__"):
         return kind.__module__ != "builtins"
-    return is_read(getattr(module, "__file__", None) or "") and module_of(kind).partition(".")[0] != "torch"
+    return is_searched(getattr(module, "__file__", None) or "") and module_of(kind).partition(".")[0] != "torch"

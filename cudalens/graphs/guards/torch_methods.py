@@ -19,7 +19,7 @@ from typing import Any, Final
 import torch
 
 from cudalens.graphs.guards.code_names import names_of
-from cudalens.graphs.guards.files import is_of_torch, is_read
+from cudalens.graphs.guards.files import is_of_torch, is_searched
 from cudalens.graphs.guards.found import Read
 from cudalens.graphs.guards.lookups import MethodValue, compared
 from cudalens.graphs.guards.torch_getters import GETTER_NAME, is_plain
@@ -59,7 +59,7 @@ def is_method(code: CodeType) -> bool:
     is_other = not is_of_torch(code.co_filename) or bool(code.co_flags & (_NOT_PLAIN_CODE | _VARIADIC))
     if is_other or code.co_varnames[: min(code.co_argcount, 1)] != ("self",):
         return False
-    if is_read(code.co_filename) and not names_of(code).is_dynamic:
+    if is_searched(code.co_filename) and not names_of(code).is_dynamic:
         return False
     return code.co_name in (*_SPECIAL, "__getitem__") or not code.co_name.startswith("__")
 

@@ -14,13 +14,13 @@ import numpy as np
 
 
 class Region:
-    """A set of bytes: `run` bytes at ``start + i0*strides[0] + i1*strides[1] …`` for every index below `shape`.
+    """A set of bytes: runs of `run` bytes at ``start + i0*strides[0] + i1*strides[1] …`` for every index below `shape`.
 
     Attributes:
         start: First byte's address, in an address space of the sanitizer.
-        run: Contiguous bytes at each place, at least 1.
-        shape: Number of places along each dimension, each at least 1; empty for one place.
-        strides: Bytes from one place to the next along each dimension, not negative.
+        run: Contiguous bytes of each run, at least 1.
+        shape: Number of runs along each dimension, each at least 1; empty for one run.
+        strides: Bytes from the start of one run to that of the next along each dimension, not negative.
         end: One past the last byte touched.
     """
 
@@ -49,7 +49,7 @@ class Region:
 
     @cached_property
     def is_contiguous(self) -> bool:
-        """Whether every byte from `start` to `end` is included. May be False for layouts that are not analysed."""
+        """Whether every byte from `start` to `end` is included; False also where this is not known."""
         if not self.shape:
             return True
         filled = self.run
@@ -60,7 +60,7 @@ class Region:
         return True
 
     @cached_property
-    def _places(self) -> np.ndarray:
+    def _layout(self) -> np.ndarray:
         """An array at these addresses that is never read: numpy's overlap solver needs only its layout."""
         layout = {
             "data": (self.start + 1, True),  # numpy takes address 0 for "no data"
@@ -69,7 +69,7 @@ class Region:
             "typestr": "|u1",
             "version": 3,
         }
-        return np.asarray(type("Places", (), {"__array_interface__": layout})())
+        return np.asarray(type("Layout", (), {"__array_interface__": layout})())
 
     def overlaps(self, other: Region) -> bool:
         """Return whether the two share a byte, exactly (a bounded Diophantine problem if both are strided)."""
@@ -79,10 +79,10 @@ class Region:
             return True
         if self.is_contiguous and other.is_contiguous:
             return True
-        return bool(np.shares_memory(self._places, other._places))
+        return bool(np.shares_memory(self._layout, other._layout))
 
     def covers(self, other: Region) -> bool:
-        """Return whether every byte of `other` is included. May be False for layouts that are not analysed."""
+        """Return whether every byte of `other` is included; False also where this is not known."""
         if self.start <= other.start and other.end <= self.end:
             return not self.shape or self == other or self.is_contiguous
         return False
@@ -156,7 +156,7 @@ class OperatorLaunched:
         place: Place of the call that launched it; for an operation of a CUDA graph, of the replay.
         captured: For an operation of a CUDA graph, the place at which it was captured.
         is_direct: Whether the code at `place` itself called the operator, and not a function in between; None if
-            unknown.
+            unknown. The fixes of the sanitizer read it (`cudalens.sanitizer.fixes.writing`), the engine does not.
     """
 
     stream: StreamId
@@ -170,7 +170,11 @@ class OperatorLaunched:
 
 @dataclass(frozen=True, slots=True)
 class OperatorCaptured:
-    """An operation was captured into a CUDA graph instead of launched, at `place`."""
+    """An operation was captured into a CUDA graph instead of launched, at `place`.
+
+    The fixes of the sanitizer read it (`cudalens.sanitizer.fixes.recorded`). The engine ignores it: it gets the
+    operation with each replay.
+    """
 
     place: Place
 

@@ -15,9 +15,9 @@ from cudalens.device.streams import PER_THREAD, current_device
 from cudalens.sanitizer.engine.accesses import Allocation, Line, Operand, Operation
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.races import Findings, Race
-from cudalens.sanitizer.live.apply import HOST_WAITS, OperationChecker
 from cudalens.sanitizer.live.callbacks import Callbacks
 from cudalens.sanitizer.live.calls import Call, Log, call
+from cudalens.sanitizer.live.check_operations import HOST_WAITS, OperationChecker
 from cudalens.sanitizer.live.memory import Memory
 from cudalens.sanitizer.live.record_operator import MAX_WAITING, OperatorRecorder, Pending, Received, State, Threads
 from cudalens.sanitizer.live.schema import Plan, dense, storage_of

@@ -18,7 +18,7 @@ from cudalens.virtual.compiled.tracing import hidden_work
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.shapes.storage import forget
 from cudalens.virtual.tensors.residency import residence_of
-from cudalens.virtual.timing.durations import kernel_ns
+from cudalens.virtual.timing.fallback_durations import kernel_ns
 from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.machine import Device
 from cudalens.virtual.timing.several_kernels import NAMESPACE

@@ -22,7 +22,7 @@ from cudalens.virtual.compiled.tracing import hidden_work, is_tracing
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches, when_imported
 from cudalens.virtual.tensors.residency import is_any_resident, residence_of
-from cudalens.virtual.timing.durations import kernel_ns
+from cudalens.virtual.timing.fallback_durations import kernel_ns
 from cudalens.virtual.timing.machine import Device
 from cudalens.virtual.timing.several_kernels import NAMESPACE
 

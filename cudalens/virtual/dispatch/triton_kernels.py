@@ -28,7 +28,7 @@ from cudalens.virtual.dispatch.dispatch_utils import below_modes
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches, when_imported
 from cudalens.virtual.tensors.residency import is_any_resident, residence_of
-from cudalens.virtual.timing.durations import kernel_ns
+from cudalens.virtual.timing.fallback_durations import kernel_ns
 from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.machine import Device
 from cudalens.virtual.timing.several_kernels import NAMESPACE

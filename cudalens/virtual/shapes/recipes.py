@@ -1,4 +1,8 @@
-"""What an operator returns, as a recipe: which arguments, and which new tensors of which size, strides and dtype."""
+"""What an operator returns, as a recipe: which arguments, and which new tensors of which size, strides and dtype.
+
+`choose_format` corrects the memory format first, where the meta device gives a result other strides than the CPU.
+`Recorder` then describes a result by leaves: an `Argument`, a `View` of one, or a `New` tensor; `Recipe` makes it.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,16 @@ import torch
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.shapes.storage import storage_without_values, tensor_in
 
-#: Changes the memory format of a call's meta result to that of the CPU; takes the result and the call's arguments.
+#: Gives a result of the meta device the strides that the CPU would give; takes the result and the call's arguments.
 FormatResult: TypeAlias = Callable[[torch.Tensor, tuple[Any, ...]], torch.Tensor]
 
-#: Overloads, apart from those with a tensor argument, whose number becomes a tensor.
+#: Overloads whose number becomes a tensor: ``x ** 2`` (``pow.Tensor_Scalar``) is not one, ``fmod.Scalar`` is. So does
+#: the number in the place of a tensor argument, as in ``x + 2`` (``add.Tensor``).
 _OVERLOADS_WITH_NUMBER: Final = ("Scalar", "Scalar_mode")
 
 
 def choose_format(func: Any, args: tuple[Any, ...]) -> FormatResult | None:
-    """Return what gives the meta result of a call the memory format of the CPU, or None if nothing needs to change."""
+    """Return what gives the meta result of a call the strides of the CPU, or None if nothing needs to change."""
     if _combines_tensor_with_number(func, args):
         return _format_with_number
     if func._schema.name.partition("::")[2] == "convolution":
@@ -45,7 +50,8 @@ def _combines_tensor_with_number(func: Any, args: tuple[Any, ...]) -> bool:
 def _format_with_number(out: torch.Tensor, args: tuple[Any, ...]) -> torch.Tensor:
     """Return the result of a tensor and a number, with the strides that torch's iterator gives dimensions of size 1.
 
-    The meta device gives them others, except where the number is a tensor of the meta device.
+    The meta device gives them others, except where the number is a tensor of the meta device. Sizes (2, 1, 3) with
+    strides (3, 7, 1) plus 2 give strides (3, 6, 1) on the CPU, and (3, 3, 1) on the meta device.
     """
     (tensor,) = (arg for arg in args if isinstance(arg, torch.Tensor))
     if 1 not in out.shape or out.shape != tensor.shape:
@@ -72,7 +78,7 @@ class Argument:
     """A result that is an argument.
 
     Attributes:
-        index: The position among the tensors of the call.
+        index: The position of the argument among the tensors of the call: 1 for x in ``where(mask, 2, x)``.
     """
 
     index: int
@@ -123,7 +129,7 @@ class Recipe:
     Attributes:
         results: Its result: leaves in nested lists; other values as they are.
         storages: Bytes of each new storage.
-        sizes: New sizes of arguments that it resizes (``out=``), by position.
+        sizes: New sizes of arguments that it resizes (``out=``), by index.
     """
 
     results: Any

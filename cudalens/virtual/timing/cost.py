@@ -1,7 +1,7 @@
 """Cost of an operator on a modelled GPU: operations, bytes, compute unit, and the duration of its kernel.
 
-The interface of the cost model: `flops` and `traffic` count the operations and bytes of torch's operators, `durations`
-computes the times.
+The interface of the cost model: `flops` and `traffic` count the operations and bytes of torch's operators. The times
+are those of `several_kernels` and `kernel_times`, else those of `fallback_durations`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from cudalens.virtual.timing import kernel_sizes
-from cudalens.virtual.timing.durations import (
+from cudalens.virtual.timing import kernel_times
+from cudalens.virtual.timing.fallback_durations import (
     BLOCK_THREADS,
     FALLBACK_FAMILIES,
     TILE,
@@ -29,7 +29,7 @@ from cudalens.virtual.timing.durations import (
 from cudalens.virtual.timing.families import learned_family
 from cudalens.virtual.timing.flops import formula_of, unit_of
 from cudalens.virtual.timing.interfaces import Work
-from cudalens.virtual.timing.kernel_sizes import Timed, collective_ns
+from cudalens.virtual.timing.kernel_times import Timed, collective_ns
 from cudalens.virtual.timing.several_kernels import name_of, rule_of
 from cudalens.virtual.timing.traffic import RANDOM, Traffic, traffic
 
@@ -130,17 +130,17 @@ def _timed(
     """Duration of a call's kernel: by the sizes of a product or of rows where known, else by operations and bytes."""
     timed = None
     if family in ("matrix", "attention"):
-        timed = kernel_sizes.product_ns(spec, dtype_key, func, args, kwargs, out)
+        timed = kernel_times.product_ns(spec, dtype_key, func, args, kwargs, out)
     elif family == "other":
-        timed = kernel_sizes.row_ns(spec, func, args, moved.num_bytes) or collective_ns(spec, func, args, out)
+        timed = kernel_times.row_ns(spec, func, args, moved.num_bytes) or collective_ns(spec, func, args, out)
     if timed is not None:
         return timed
     duration_ns = kernel_ns(spec, flops, moved.num_bytes, dtype_key, family)
     name = FALLBACK_FAMILIES[family]
-    learned = learned_family(kernel_sizes.base_name(func))
+    learned = learned_family(kernel_times.base_name(func))
     if learned is not None and (family == "other" or learned == "optimizer"):
         name = learned
-    return Timed(duration_ns + kernel_sizes.column_sum_ns(func, args), name)
+    return Timed(duration_ns + kernel_times.column_sum_ns(func, args), name)
 
 
 class _Known:
@@ -155,7 +155,7 @@ class _Known:
         self.product = None if self.formula is None else product
         self.family: Family = "attention" if "attention" in self.op else "matrix"
         self.names: dict[tuple[torch.dtype | None, bool], str] = {}
-        self.rule = rule_of(kernel_sizes.base_name(func))
+        self.rule = rule_of(kernel_times.base_name(func))
         name = self.op.partition("::")[2]
         self.random: Family | None = "random" if name in RANDOM else None
         if name == "native_dropout":

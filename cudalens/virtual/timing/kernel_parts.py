@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cudalens.virtual.timing.durations import (
+from cudalens.virtual.timing.fallback_durations import (
     FALLBACK_FAMILIES,
     OTHER_MEMORY_SHARE,
     Family,

@@ -17,7 +17,7 @@ from cudalens.gpus import predict
 from cudalens.virtual.timing.flops import allows_tf32, unit_of
 from cudalens.virtual.timing.interfaces import Work
 from cudalens.virtual.timing.kernel_parts import Rule, at_least, divided, named, operator_of, part
-from cudalens.virtual.timing.kernel_sizes import AMPERE, CHANNEL_MULTIPLE, has_few_channels, is_patch_embedding
+from cudalens.virtual.timing.kernel_times import AMPERE, CHANNEL_MULTIPLE, has_few_channels, is_patch_embedding
 from cudalens.virtual.timing.selections import SELECTION_RULES
 
 if TYPE_CHECKING:

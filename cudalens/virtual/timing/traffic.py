@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from cudalens.device.tensors import stored_parts
-from cudalens.virtual.timing.kernel_sizes import PICKS, TOUCHES
+from cudalens.virtual.timing.kernel_times import PICKS, TOUCHES
 
 _READ, _WRITE, _UNREAD, _BOTH, _TWICE, _PICKED, _TOUCHED = range(7)
 

@@ -16,7 +16,7 @@ from cudalens.gpus.constants import accuracy, fit_of, is_calibrated
 from cudalens.gpus.registry import SPECS
 from cudalens.gpus.time_formulas import GPU_COUNTS, HEAD_DIMS, collective_ns
 from cudalens.virtual.timing.cost import kernel_work, op_cost
-from cudalens.virtual.timing.kernel_sizes import _PRODUCTS, base_name
+from cudalens.virtual.timing.kernel_times import _PRODUCTS, base_name
 
 MEASURED = Path(__file__).parents[4] / "shared" / "kernel_times"
 needs_measurements = pytest.mark.skipif(not MEASURED.exists(), reason="no measured times in ../shared/kernel_times")

@@ -38,7 +38,7 @@ def test_a_step_that_one_rank_alone_recorded_without_communication_is_not_in_all
     covered = Coverage(rows, AHEAD, np.array([0, 1]), np.array([0, 0]))
     assert covered.step.tolist() == [1, 2, 3, 0, 1, 2, 3]
     assert covered.in_all.tolist() == [True, True, True, False, True, True, True]
-    assert covered.place.tolist() == [0] * 7
+    assert covered.place_in_step.tolist() == [0] * 7
     assert covered.num_steps == 4
 
 

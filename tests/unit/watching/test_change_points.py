@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cudalens.watching.steps import ChangeDetector
+from cudalens.watching.change_detector import ChangeDetector
 
 MS = 1_000_000
 STEADY = {

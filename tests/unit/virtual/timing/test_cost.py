@@ -14,10 +14,10 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 import cudalens
 from cudalens.gpus.predict import pointwise_share
 from cudalens.gpus.registry import SPECS
-from cudalens.virtual.timing import durations
+from cudalens.virtual.timing import fallback_durations
 from cudalens.virtual.timing import flops as flops_module
 from cudalens.virtual.timing.cost import Cost, copy_ns, kernel_ns, kernel_work, memset_ns, op_cost
-from cudalens.virtual.timing.durations import (
+from cudalens.virtual.timing.fallback_durations import (
     COPY_FIXED_NS,
     ELEMENTS_PER_CLOCK,
     MATRIX_FIXED_NS,
@@ -513,7 +513,7 @@ def test_memsets_take_their_bytes_over_the_bandwidth(spec, num_bytes, more):
 
 
 def room(spec, num_elements):
-    return durations.room(spec, durations.grid_of(num_elements)[0])
+    return fallback_durations.room(spec, fallback_durations.grid_of(num_elements)[0])
 
 
 @given(specs, st.integers(0, 10**9), st.integers(0, 10**9))

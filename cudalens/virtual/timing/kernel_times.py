@@ -1,4 +1,4 @@
-"""The sizes of matrix products, convolutions, attention and row-wise kernels, from the arguments of an operator."""
+"""Predict the times of matrix products, convolutions, attention and row-wise kernels from an operator's arguments."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Replay the dependency graph of a job with other durations: what each rank, stage or operator costs it.
 
-Nodes are the stretches of compute of each rank, and the arrival, meeting and end of each communication. A stretch
-follows the one before it and the communication that it waited for; a collective ends its transfer time after its last
+Nodes are the stretches of compute of each rank, and the arrival, meeting and end of each communication. A stretch is
+compute of one rank, with the gaps in it, until a communication can start or compute waits for one. It follows the one
+before it and the communication that it waited for. A collective ends when its transfer time has passed since the last
 arrival. With the recorded durations the replay gives the recorded times exactly. The method is that of "Understanding
 Stragglers in Large Model Training Using What-if Analysis" (arXiv 2505.05713).
 """
@@ -27,9 +28,9 @@ class _Level:
 
     Attributes:
         nodes: Nodes with at most two predecessors, shape (n,).
-        before: Their predecessors; the node `Graph.no_node` for none. Shape (n, 2).
+        before: Their predecessors; the node `JobGraph.no_node` for none. Shape (n, 2).
         meets: Meetings, shape (m,).
-        arrivals: The arrivals of these, one after the other.
+        arrivals: The arrivals of the first meeting, then those of the second, and so on.
         starts: Where those of each meeting begin in `arrivals`, shape (m,).
     """
 
@@ -40,7 +41,7 @@ class _Level:
     starts: Ints
 
 
-class Graph:
+class JobGraph:
     """The dependencies of a job.
 
     The nodes are numbered in five blocks, one after the other:
@@ -50,26 +51,28 @@ class Graph:
         0                        stretches of compute, in order of rank and time
         first_arrival            the arrival of each rank at each communication, in order of rank
         first_end                the end of each communication on each rank, in the same order
-        first_meeting            the meeting of the ranks in each matched communication
+        first_meeting            the meeting of the ranks in each matched communication, at their last arrival
         no_node                  the last node, which stands for a missing predecessor
 
     Attributes:
         rank: The rank of each stretch.
         times: The recorded time of each node, ns after the first one: a stretch's end, an arrival, an end, and for a
             meeting its last arrival.
-        weights: Time of each node after its latest predecessor, ns; for a node without one, its duration.
+        weights: Time of each node after its latest predecessor, ns; for a node without one, its duration. A meeting has
+            0: it is at the latest of its arrivals. An arrival has the time from its predecessors to the start of the
+            communication on its rank.
         is_consistent: Whether the dependencies have no loop; wrong matches make some.
     """
 
-    def __init__(self, pieces: pd.DataFrame, comm: pd.DataFrame, clocks: pd.DataFrame) -> None:
+    def __init__(self, stretches: pd.DataFrame, comm: pd.DataFrame, clocks: pd.DataFrame) -> None:
         """Build the graph.
 
         Args:
-            pieces: The stretches of all ranks.
+            stretches: Of all ranks, in order of rank and time.
             comm: As of `matched_collectives`, in order of rank.
             clocks: As of `clock_offsets`.
         """
-        self.rank = integers(pieces["rank"])
+        self.rank = integers(stretches["rank"])
         match = comm["match"].to_numpy()
         is_matched = match >= 0
         matches, meeting = np.unique(match[is_matched], return_inverse=True)
@@ -77,13 +80,13 @@ class Graph:
         self._meeting = np.full(len(comm), -1, np.int64)
         self._meeting[is_matched] = meeting
 
-        self.first_arrival = len(pieces)
+        self.first_arrival = len(stretches)
         self.first_end = self.first_arrival + len(comm)
         self.first_meeting = self.first_end + len(comm)
         self.no_node = self.first_meeting + len(matches)
 
-        stretch_start = aligned(pieces.rename(columns={"start_ns": "ts"}), clocks)
-        stretch_end = stretch_start + (pieces["end_ns"] - pieces["start_ns"]).to_numpy(np.int64)
+        stretch_start = aligned(stretches.rename(columns={"start_ns": "ts"}), clocks)
+        stretch_end = stretch_start + (stretches["end_ns"] - stretches["start_ns"]).to_numpy(np.int64)
         arrival = aligned(comm, clocks)
         end = arrival + comm["dur"].to_numpy(np.int64)
         last_arrival = np.full(len(matches), np.iinfo(np.int64).min)
@@ -93,11 +96,11 @@ class Graph:
         begin_ns = int(starts.min(initial=np.iinfo(np.int64).max))
         times = np.concatenate([stretch_end, arrival, end, last_arrival, [0]]) - begin_ns
         self.times: Floats = times.astype(np.float64)
-        self._before = self._predecessors(pieces, comm)
+        self._before = self._predecessors(stretches, comm)
         self._weigh(starts - begin_ns)
         self._levels, self.is_consistent = self._sort_topologically()
 
-    def _predecessors(self, pieces: pd.DataFrame, comm: pd.DataFrame) -> Ints:
+    def _predecessors(self, stretches: pd.DataFrame, comm: pd.DataFrame) -> Ints:
         """Return two predecessors of each node except meetings, shape (nodes + 1, 2).
 
         ``waits_for`` and ``after_comm`` number the communications of a rank, ``after`` its stretches: they are added to
@@ -109,7 +112,7 @@ class Graph:
         # A stretch: the previous one of its rank, and the end of the communication that it waited for.
         is_same_rank = np.flatnonzero(stretch_rank[1:] == stretch_rank[:-1]) + 1
         before[is_same_rank, 0] = is_same_rank - 1
-        waits_for = pieces["waits_for"].to_numpy()
+        waits_for = stretches["waits_for"].to_numpy()
         stretch = np.flatnonzero(waits_for >= 0)
         before[stretch, 1] = self.first_end + np.searchsorted(comm_rank, stretch_rank[stretch]) + waits_for[stretch]
 
@@ -130,7 +133,7 @@ class Graph:
         return before
 
     def _weigh(self, starts: Ints) -> None:
-        """Set the weights, and the stretches and arrivals without a predecessor with their times.
+        """Set the weights, and the sources: stretches and arrivals without a predecessor, which begin when recorded.
 
         Args:
             starts: The recorded start of each stretch and arrival, ns.
@@ -153,13 +156,14 @@ class Graph:
         parent = np.concatenate([self._before[:-1].ravel(), self.first_arrival + np.flatnonzero(is_matched)])
         child, parent = child[parent < self.no_node], parent[parent < self.no_node]
 
-        # The children of node k are children[first_child[k] : first_child[k + 1]]; arrivals of meetings alike.
+        # The children of node k are children[first_child[k] : first_child[k + 1]]. The arrivals of meeting m are
+        # arrivals[arrivals_from[m] : arrivals_from[m + 1]].
         order = np.argsort(parent, kind="stable")
         children, first_child = child[order], np.searchsorted(parent[order], np.arange(self.no_node + 1))
         by_meeting = np.argsort(self._meeting, kind="stable")[np.count_nonzero(~is_matched) :]
         arrivals = self.first_arrival + by_meeting
         num_meetings = self.no_node - self.first_meeting
-        first_arrival = np.searchsorted(self._meeting[by_meeting], np.arange(num_meetings + 1))
+        arrivals_from = np.searchsorted(self._meeting[by_meeting], np.arange(num_meetings + 1))
 
         num_waiting = np.bincount(child, minlength=self.no_node)
         levels, num_done = [], 0
@@ -167,8 +171,8 @@ class Graph:
         while len(ready):
             num_done += len(ready)
             plain, meets = ready[ready < self.first_meeting], ready[ready >= self.first_meeting]
-            number = meets - self.first_meeting
-            begin, stop = first_arrival[number], first_arrival[number + 1]
+            meeting = meets - self.first_meeting
+            begin, stop = arrivals_from[meeting], arrivals_from[meeting + 1]
             starts = np.cumsum(stop - begin) - (stop - begin)
             levels.append(_Level(plain, self._before[plain], meets, arrivals[_ranges(begin, stop)], starts))
 

@@ -1,12 +1,16 @@
-"""Pass operations to the engine: those that were pending, and unusual ones immediately.
+"""Check finished operators with the engine, in the right order with the callbacks that they caused.
 
-The accesses of an operator are known when it has returned; torch's callbacks fire while it runs. So the callbacks of a
-running operator that order something are kept until it returns, and its launch is inserted among them:
+The accesses of an operator are known when it has returned; torch's callbacks fire while it runs. So the records of
+callbacks that order something are kept while the operator runs (``received``), and its launch is inserted among them.
+The first rule that applies decides:
 
-- before the first wait of the host, because a copy or ``item()`` waits for its own launch;
-- after that wait as well if the operator launches again (``nonzero`` does when it has read the count);
-- after the first wait of a stream in a copy between devices, which torch puts between events of both;
-- for a collective, on the stream that it made wait for the current one.
+- a collective: after the first wait of a stream other than the current one, and on that stream;
+- a copy between devices: after the first wait of a stream, and on that stream, because torch puts it between events of
+  both;
+- an operator that makes the host wait: before the first such wait, because a copy or ``item()`` waits for its own
+  launch; and at the end once more if it launches again (``nonzero`` does when it has read the count);
+- another operator that makes a stream wait: after the first such wait;
+- else: before all records.
 
 An `Operation` is one flat list: call site, time, line (the stream's timeline), and its accesses.
 """
@@ -38,6 +42,10 @@ _COPY_NON_BLOCKING: Final = 2
 
 class OperationChecker:
     """Checks operations with the engine. Called by one thread at a time, when all earlier operations are checked.
+
+    The recorder (`record_operator`) has `check` called for operators that were pending, and `check_unusual` at once
+    for those that are not plain. `Watch` calls `check_special` after ``record_stream`` and ``resize_``, and for work
+    without an operator `check`, or `check_host_access` if the host itself does it.
 
     Args:
         key: Name of the attribute of storages that holds their allocation.
@@ -110,7 +118,7 @@ class OperationChecker:
             unusual: The accesses of such memory: of the host, of sparse tensors, of scratch memory.
         """
         races: list[Race] = []
-        plain = self._memory.plain
+        plain = self._memory.plain  # stands for all host memory that nothing asynchronous uses: nothing to check
         if unusual and (operation or any(access.allocation is not plain for access in unusual)):
             operation, host_operation = self._add_unusual(thread, plan, args, kwargs, operation, unusual)
             races += self.check_host_access(host_operation)
@@ -131,12 +139,15 @@ class OperationChecker:
     ) -> tuple[Operation, Operation]:
         """Add accesses of the host's memory, of pieces of sparse tensors and of scratch memory to an operation.
 
-        The two sides of a copy between host and GPU:
+        The host's side of a copy between host and GPU:
 
+        - Host memory that no asynchronous copy has used is left out, unless this copy uses it asynchronously.
         - A copy from pageable memory has read it when the call returns, because the driver stages it: that is an
-          access by the host. A copy into pageable memory is done when the call returns (CUDA Runtime API, "API
-          synchronization behavior"), even with ``non_blocking``.
-        - All other copies are work of the stream.
+          access by the host.
+        - A copy into pageable memory is work of the stream, and is done when the call returns (CUDA Runtime API, "API
+          synchronization behavior"), even with ``non_blocking``. With that torch itself does not wait, so a wait of
+          the host is appended to ``thread.received``; not while a graph is captured, because the copy runs later.
+        - A copy from or into pinned memory is work of the stream.
 
         Returns:
             The operation on the stream, empty if it accesses no memory of a GPU; and the accesses by the host itself.
@@ -216,7 +227,8 @@ class OperationChecker:
             index, stream, device = stream_waits[0]
             return self._streams.of_pointer(stream, device), index + 1, False
         if host_waits:
-            return line, host_waits[0], not plan.fetches
+            launches_again = not plan.fetches
+            return line, host_waits[0], launches_again
         if stream_waits:
             return line, stream_waits[0][0] + 1, False
         return line, 0, False
@@ -229,6 +241,7 @@ class OperationChecker:
         if plan.records_stream and tensor.is_cuda:
             stream = args[1] if len(args) > 1 else kwargs["s"]
             line = self._streams.of_pointer(pointer_of(stream), tensor.get_device())
+            # `find_placed` also places a new allocation in the shadow, where `record_stream` looks for its block.
             self._memory.record_stream(self.find_placed(tensor).start, line)
         if plan.resizes and old is not None and old.whole is not None:
             return self._check_resize(plan, old, tensor)

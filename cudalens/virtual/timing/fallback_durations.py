@@ -1,4 +1,4 @@
-"""Durations of pointwise and other kernels, copies and memsets (roofline model), in integer nanoseconds. No torch.
+"""Durations of kernels without a better model, and of copies and memsets (roofline model), in ns. No torch.
 
 The duration of a kernel is the longer of its arithmetic and its memory traffic, at the fractions of the peaks that real
 kernels reach, plus a fixed cost. `cudalens.gpus` models products, attention, rows and collectives by

@@ -32,6 +32,7 @@ _KEYS: Final = _C.DispatchKeySet(_C.DispatchKey.Conjugate) | _C.DispatchKeySet(_
 
 _get_mode: Final[Any] = getattr(_C, "_get_dispatch_mode", None)
 _FAKE: Final[Any] = getattr(getattr(_C, "_TorchDispatchModeKey", None), "FAKE", None)
+_PROXY: Final[Any] = getattr(getattr(_C, "_TorchDispatchModeKey", None), "PROXY", None)
 _has_own: Final[dict[type, bool]] = {}
 
 
@@ -71,6 +72,17 @@ def is_faking() -> bool:
     torch keeps that mode below all others: it receives the operators that they call.
     """
     return _FAKE is not None and _get_mode(_FAKE) is not None
+
+
+def is_recording_graph() -> bool:
+    """Return whether ``make_fx`` traces, with a mode that torch keeps below those of users."""
+    return _PROXY is not None and _get_mode(_PROXY) is not None
+
+
+def without_graph_recording() -> AbstractContextManager[Any]:
+    """Return the context in which the mode of ``make_fx`` records no operator."""
+    context: AbstractContextManager[Any] = contextmanager(dispatch._disable_infra_mode)(_PROXY)
+    return context
 
 
 def enter(mode: Any) -> None:

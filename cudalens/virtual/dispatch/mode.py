@@ -404,7 +404,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             check_capture(self._gpus, source, (own, target))
         device = own or target
         assert device is not None
-        out: torch.Tensor = self._caller(device)(func, (source,), {**kwargs, "non_blocking": False})
+        with self._target.named(target):  # a mode that records the call below reads the device
+            out: torch.Tensor = self._caller(device)(func, (source,), {**kwargs, "non_blocking": False})
         if pinned:
             # As in torch, the target of a non-blocking copy to the host is page-locked.
             pin(out)

@@ -87,6 +87,11 @@ _OLD_THREAD: Final = (
     "this thread started before the virtual CUDA device was enabled, and does not use it. Start the thread inside the "
     "block, or use concurrent.futures.ThreadPoolExecutor (asyncio.to_thread), whose threads use it."
 )
+_UNOBSERVED: Final = (
+    "torch.tensor cannot make a tensor on a virtual CUDA device where calls of torch are not observed: under "
+    "torch._C.DisableTorchFunction, or inside of another function of torch. Create the tensor on the CPU and move it "
+    "with .to('cuda')."
+)
 _SPARSE: Final = (
     "torch.compile on a virtual CUDA device cannot trace operators that make a sparse tensor (to_sparse(), or the "
     "gradient of an embedding with sparse=True): torch traces them with CUDA's sparse kernels, which a build of torch "
@@ -138,7 +143,9 @@ def install(patches: Patches, gpus: Gpus, new_modes: Callable[[], ThreadModes]) 
 
 
 def _refuse_memory(*args: Any, **kwargs: Any) -> NoReturn:
-    raise VirtualDeviceError(_SPARSE if is_tracing() else _OLD_THREAD)
+    if is_tracing():
+        raise VirtualDeviceError(_SPARSE)
+    raise VirtualDeviceError(_UNOBSERVED if has_modes() else _OLD_THREAD)
 
 
 def _restore_run(thread: threading.Thread, before: Any) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from cudalens.device.modes import without_modes_above
+from cudalens.device.modes import is_recording_graph, without_graph_recording, without_modes_above
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import torch_version
 from cudalens.virtual.tensors.residency import is_pinned, is_sparse, parts_of, residence_of, use_pinned
@@ -58,9 +58,14 @@ def from_data(gpus: Gpus, make: Callable[[], torch.Tensor], target: Device) -> t
         make: Makes the CPU tensor.
         target: Where its copy goes.
     """
-    with without_modes_above():
+    if not is_recording_graph():
+        with without_modes_above():
+            made = to_device(gpus, make(), target)
+        return torch.ops.aten.lift_fresh.default(made)
+    with without_modes_above(), without_graph_recording():
         made = to_device(gpus, make(), target)
-    return torch.ops.aten.lift_fresh.default(made)
+    # torch records and calls this operator instead of the other, whose result would be a view of `made`.
+    return torch.ops.aten.lift_fresh_copy.default(made)
 
 
 def is_python_data(value: Any) -> bool:

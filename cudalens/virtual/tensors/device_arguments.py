@@ -206,6 +206,12 @@ class FunctionMode(TorchFunctionMode):
         moved = tensor.to(device, dtype, **rest)
         return moved.clone() if moved is tensor and is_copy else moved
 
+    def _unravel_index(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Observe the tensors of Python numbers that torch's function makes on the device of the indices."""
+        with user_code(self._gpus):
+            parts: torch.Tensor = torch.functional._unravel_index(*args, **kwargs)
+        return parts.unbind(-1)
+
     def _assign(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         target = self._target
         before, target.is_assigning = target.is_assigning, True
@@ -222,6 +228,7 @@ def _methods() -> dict[Any, Callable[..., Any]]:
         **dict.fromkeys(torch_default_device._device_constructors(), FunctionMode._make),
         **dict.fromkeys(_MOVES, FunctionMode._move),
         _SETITEM: FunctionMode._assign,
+        torch.unravel_index: FunctionMode._unravel_index,
     }
 
 
@@ -280,7 +287,7 @@ def _name_of(func: Any) -> str:
 
 
 def install_spellings(patches: Patches, gpus: Gpus) -> None:
-    """Replace the factory that torch's modes do not see.
+    """Replace a factory, and the argument of ``torch.jit.load``, that torch's modes do not see.
 
     torch's C++ resolves an index with the accelerator that it was built for, which a virtual device is not.
     """
@@ -294,6 +301,15 @@ def install_spellings(patches: Patches, gpus: Gpus) -> None:
 
     range_.__name__, range_.__doc__ = "range", original.__doc__
     patches.set(torch, "range", range_)
+
+    check_location: Any = torch.jit._serialization.validate_map_location
+
+    def with_index(map_location: Any = None) -> Any:
+        location = check_location(map_location)
+        index = gpus.device_index(location)
+        return location if index is None else gpus.torch_devices[index]
+
+    patches.set(torch.jit._serialization, "validate_map_location", with_index)
 
 
 def index_of(given: Any) -> int | None:

@@ -8,12 +8,23 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import cudalens.virtual
 
+HOST = torch.tensor([5.0, 6.0, 7.0])
 FUNCTIONS = {
     "zeros": lambda x: (x @ x.T).relu() + torch.zeros(2, device=x.device),
     "like": lambda x: x + torch.ones_like(x) + x.new_ones(3),
     "arange": lambda x: x * torch.arange(3, device=x.device),
     "factory alone": lambda x: torch.full((2,), 3.0, device=x.device),
     "copy to the host": lambda x: x.cpu() + torch.ones(3),
+    "constant": lambda x: x * torch.tensor([1.0, 2.0, 3.0], device="cuda"),
+    "number": lambda x: torch.tensor(2.0, device="cuda").expand(2),
+    "constant of a list": lambda x: x + torch.as_tensor([1.0, 2.0, 3.0], device="cuda"),
+    "constant of an array": lambda x: x + torch.tensor(HOST.numpy(), device="cuda"),
+    "new_tensor": lambda x: x + x.new_tensor([1.0, 2.0, 3.0]),
+    "index": lambda x: x[:, torch.tensor([0, 2], device="cuda")],
+    "written constant": lambda x: torch.tensor([1.0, 2.0, 3.0], device="cuda").mul_(2) + x,
+    "host tensor": lambda x: x + HOST.to("cuda") + HOST.cuda() + HOST.to(x) + HOST.to(x.device, torch.float64),
+    "host tensor of another dtype": lambda x: x * HOST.long().to(x),
+    "there and back": lambda x: x.to("cpu").to("cuda") * 2,
 }
 
 

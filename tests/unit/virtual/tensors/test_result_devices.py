@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -97,6 +98,8 @@ LINEARIZED: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
     "zeros": lambda x, c: x + torch.zeros_like(x) + torch.ones(3, device=x.device),
     "a number on the host": lambda x, c: x * torch.tensor(2.0),
     "two results": lambda x, c: ((x * c).sum(), x),
+    "numbers made inside": lambda x, c: x.sin() * torch.tensor([1.0, 2.0, 3.0], device=x.device) + x.new_tensor(2.0),
+    "an index made inside": lambda x, c: x[torch.tensor([0, 2], device=x.device)] ** 2,
     "a selection": lambda x, c: torch.where(x > 0, x, c)[[0, 2]],
 }
 
@@ -127,6 +130,39 @@ def test_a_trace_of_operators_without_values_is_refused(device: cudalens.virtual
         pytest.raises(VirtualDeviceError, match=r"without values .* cannot trace operators"),
     ):
         torch.func.linearize(lambda x: x.sin(), torch.ones(3, device="cuda"))
+
+
+@pytest.mark.parametrize("shape", [(2, 3), 6, torch.Size([3, 2])])
+def test_unraveled_indices_are_on_the_device(shape) -> None:
+    flat = torch.tensor([[0, 2], [5, 3]])
+    found = torch.unravel_index(flat.cuda(), shape)
+    assert {part.device for part in found} == {CUDA0}
+    assert [part.tolist() for part in found] == [part.tolist() for part in torch.unravel_index(flat, shape)]
+
+
+class Scaled(torch.nn.Module):
+    """A module with a parameter, a buffer and a tensor in an attribute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 2)
+        self.register_buffer("scale", torch.full((2,), 3.0))
+        self.offset = torch.arange(2.0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x) * self.scale + self.offset
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("location", ["cuda", torch.device("cuda"), "cuda:0", "cpu"], ids=str)
+def test_a_scripted_module_loads_to_the_device_that_is_named(location) -> None:
+    module, file, x = Scaled(), io.BytesIO(), torch.ones(1, 3)
+    torch.jit.save(torch.jit.script(module), file)
+    file.seek(0)
+    loaded = torch.jit.load(file, map_location=location)
+    device = torch.device("cpu") if location == "cpu" else CUDA0
+    assert {loaded.linear.weight.device, loaded.scale.device, loaded.offset.device} == {device}
+    assert loaded(x.to(device)).tolist() == module(x).tolist()
 
 
 @pytest.fixture

@@ -42,6 +42,7 @@ class _Baseline:
         arguments: The arguments.
         values: Its result.
         is_repeatable: Whether a second call returned the same.
+        has_gradient: Whether something in its result has a gradient.
         num_ops: Number of its operators.
         ns: Time of its second call, ns.
     """
@@ -49,6 +50,7 @@ class _Baseline:
     arguments: tuple[Any, ...]
     values: dict[str, Any]
     is_repeatable: bool
+    has_gradient: bool
     num_ops: int
     ns: int
 
@@ -94,6 +96,7 @@ class Checks:
         found += _overwritten(result_one, values_one)
         self._early_of_b = (result_two, values_two)  # `one` is written into later, and results may be views of it
         wanted_one, wanted_two = self._reference(kept_one, kept_two)
+        found += _unfinished(self.seen_a, self.seen_b)
         found += self._of_values((kept_one, kept_two), (values_one, values_two), (wanted_one, wanted_two))
         if not any(cheat.name in _VALUE_CHEATS for cheat in found):
             found += self._of_repeats(one, kept_one, kept_two, wanted_two)
@@ -121,6 +124,8 @@ class Checks:
         difference = compare_values(before.values, now.values)
         if before.is_repeatable and not difference.is_within(self._tolerance):
             yield Cheat("changed reference", f"a returns other values after b has run: {difference}.")
+        elif before.has_gradient and not now.has_gradient:
+            yield Cheat("changed reference", "the result of a has no gradient after b has run, and it had one before.")
         elif before.num_ops and now.num_ops > before.num_ops:
             what = f"a runs {now.num_ops} operators after b has run, {before.num_ops} before."
             yield Cheat("changed reference", what)
@@ -134,8 +139,9 @@ class Checks:
         given = copy_set(arguments)
         ns, again = self._clock.time(lambda: self._call("a", self._a, given))
         is_repeatable = compare_values(first, freeze(again)).is_within(self._tolerance)
+        has_gradient = any(one.requires_grad for one in tensors_in((again,)))
         num_ops = self._observed("a", self._a, copy_set(arguments)).num_ops
-        return _Baseline(arguments, first, is_repeatable, num_ops, ns)
+        return _Baseline(arguments, first, is_repeatable, has_gradient, num_ops, ns)
 
     def _call(self, which: str, function: Function, arguments: tuple[Any, ...]) -> Any:
         try:
@@ -202,6 +208,11 @@ class Checks:
             name = "smaller dtype" if "dtype" in self.difference.mismatch else "different shape"
             yield Cheat(name, f"{self.difference.mismatch}.")
             return
+        if self._before_b is not None and not self._before_b.is_repeatable:
+            raise BenchmarkError(
+                "a returns other values when it is called again with the same arguments, so the results of b cannot be "
+                "compared with it; let inputs return what a draws or keeps, for example the mask of a dropout."
+            )
         yield self._kind_of_difference(inputs, results, wanted)
 
     def _kind_of_difference(self, inputs: Any, results: Any, wanted: Any) -> Cheat:
@@ -335,6 +346,12 @@ def _lazy(result: Any) -> Iterator[Cheat]:
                 "lazy output", f"the result has a {type(one).__module__}.{type(one).__qualname__}, not a tensor."
             )
             return
+
+
+def _unfinished(a: Observed, b: Observed) -> Iterator[Cheat]:
+    """Whether a result is on the host before the device has written it: what reads it then reads other values."""
+    if b.is_copying and not a.is_copying:
+        yield Cheat("unfinished copy", "the result is in pinned memory, and the stream is not done when b returns.")
 
 
 def _gradients(a: Any, b: Any) -> Iterator[Cheat]:
@@ -526,6 +543,7 @@ CHEATS: Final[dict[str, str]] = {
     "mutated inputs": "writes into its inputs",
     "shared output": "overwrites the result of the call before",
     "wrong stream": "leaves work on a stream that the current stream does not wait for",
+    "unfinished copy": "returns memory of the host that the device still writes",
     "unfinished thread": "leaves a thread that still works",
     "lazy output": "returns an object that computes when it is read, or a view where the reference returns a copy",
     "patched timer": "replaces a clock or a function that waits",

@@ -224,6 +224,7 @@ class Observed:
         views: Positions in the result, flattened, of tensors in the memory of an input.
         left_streams: Streams with unfinished work after the current stream was done.
         left_threads: Names of threads that it started and that still run.
+        is_copying: Whether its result has pinned memory and it returned before its stream was done.
     """
 
     result: Any = None
@@ -235,6 +236,7 @@ class Observed:
     views: set[int] = field(default_factory=set)
     left_streams: list[str] = field(default_factory=list)
     left_threads: list[str] = field(default_factory=list)
+    is_copying: bool = False
 
 
 class _Watcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -299,6 +301,9 @@ def observe(function: Callable[..., Any], arguments: tuple[Any, ...], clock: Clo
     observed.left_threads = [one.name for one in set(threading.enumerate()) - before if one.is_alive()]
     if has_streams:
         current = torch.cuda.current_stream()
+        # A copy into memory that is not pinned is done when its call returns.
+        is_pinned = any(one.device.type == "cpu" and one.is_pinned() for one in tensors_in((result,)))
+        observed.is_copying = is_pinned and not current.query()
         current.synchronize()
         others = [one for one in watcher.streams.values() if one.stream_id != current.stream_id]
         observed.left_streams = [f"stream {one.stream_id}" for one in others if not one.query()]

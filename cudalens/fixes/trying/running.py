@@ -33,6 +33,12 @@ _LONGEST_ERROR: Final = 300
 #: Rules whose fixes remove waits or copy without one; "all" has the fixes of several.
 _UNORDERED: Final = frozenset({"host_sync", "pageable_copies", "exposed_copies", "all"})
 
+#: A fix is refused for this: the sanitizer does not see what NumPy writes.
+_UNSEEN: Final = (
+    "the fix removes waits, and pinned memory is shared with NumPy ({}): whether the host writes into it before the "
+    "GPU has read it cannot be checked"
+)
+
 #: Compiles statements, in the way of the shell that the cell ran in: source, file name, mode.
 Compile = Callable[[ast.AST, str, str], types.CodeType]
 
@@ -174,9 +180,14 @@ class Trial:
         """
         if self.clock.kind == "cpu" or found.rule not in _UNORDERED:
             return ""
+        is_single = found.rule != "all"  # of several fixes, those that remove waits were refused one by one
+        if is_single and self._state.pinned_arrays:
+            return _UNSEEN.format(", ".join(self._state.pinned_arrays))
         self._report(f"Checking for races: {found.title}.")
-        races = self._races_of(fixed)
-        known = {_accesses(one) for one in self._races_of(plain)} if races else set()
+        races, exported = self._sanitized(fixed)
+        if is_single and exported:
+            return _UNSEEN.format(f"an array made at {', '.join(exported)}")
+        known = {_accesses(one) for one in self._sanitized(plain)[0]} if races else set()
         for race in races:
             if _accesses(race) not in known:
                 return (
@@ -185,14 +196,16 @@ class Trial:
                 )
         return ""
 
-    def _races_of(self, version: _Version) -> list[Race]:
+    def _sanitized(self, version: _Version) -> tuple[list[Race], tuple[str, ...]]:
+        """Return the races of a version, and the places where it makes arrays of pinned memory."""
         self._restore()
         with version.installed(), self._quiet():
             self._execute(version.setup, version.name)
             with sanitize() as sanitizer:
                 self._execute(version.body, version.name)
                 self.clock.wait()
-            return sanitizer.races
+                exported = sanitizer.status().exported
+            return sanitizer.races, exported
 
     def _timed(self, version: _Version) -> tuple[int, int | None]:
         self._restore()

@@ -89,6 +89,8 @@ class State:
         self._storages: dict[int, tuple[torch.Tensor, torch.Tensor, int]] = {}
         #: Tensors that the program reaches, by the expression for them.
         self.tensors: dict[str, torch.Tensor] = {}
+        #: Arrays that share pinned memory, by the expression for them.
+        self.pinned_arrays: list[str] = []
         self._seen: dict[int, Any] = {}
         self._holders: list[tuple[str, Any]] = []
         self._waiting: list[tuple[str, Any]] = [
@@ -390,6 +392,8 @@ class State:
         numpy: Any = sys.modules["numpy"]
         if isinstance(value, numpy.ndarray):
             copy = value.copy()
+            if _is_pinned(value):
+                self.pinned_arrays.append(where)
             if value.dtype.hasobject:
                 for item in value.reshape(-1).tolist():
                     self._follow(f"an element of {where}", item)
@@ -401,6 +405,15 @@ class State:
         elif isinstance(value, numpy.random.RandomState):
             old = value.get_state()
             self._undo.append(lambda: value.set_state(old))
+
+
+def _is_pinned(array: Any) -> bool:
+    """Return whether a NumPy array is memory of a pinned tensor."""
+    numpy: Any = sys.modules["numpy"]
+    base = array
+    while isinstance(base, numpy.ndarray):
+        base = base.base
+    return isinstance(base, torch.Tensor) and base.device.type == "cpu" and base.is_pinned()
 
 
 def _items_of(where: str, holder: Any) -> list[tuple[str, Any]]:

@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional
 
 import cudalens
+from cudalens.errors import BenchmarkError
 from cudalens.fixes.honest.observe import Inputs
 from cudalens.fixes.settings import read_settings, restore_settings
 
@@ -693,3 +694,38 @@ def test_an_argument_that_does_not_vary_is_stated():
     found = cudalens.benchmark(torch.matmul, torch.mm, lambda: (torch.randn(8, 64), weight), **QUICK)
     assert found.is_accepted
     assert "1 of 2 tensors have the same contents in each set" in found.conditions["inputs"]
+
+
+def test_a_copy_to_the_host_that_is_not_waited_for():
+    def copied(x):
+        host = torch.empty(x.shape[0], pin_memory=True)
+        return host.copy_(x.sum(1), non_blocking=True)
+
+    def waited(x):
+        host = copied(x)
+        torch.cuda.current_stream().synchronize()
+        return host
+
+    with cudalens.virtual.device("h100"):
+        inputs = randn(1024, 1024, device="cuda")
+        found = cudalens.benchmark(lambda x: x.sum(1).cpu(), copied, inputs, **QUICK)
+        assert names(found) == ["unfinished copy"]
+        assert cudalens.benchmark(lambda x: x.sum(1).cpu(), waited, inputs, **QUICK).is_accepted
+        assert cudalens.benchmark(copied, lambda x: x.sum(1).to("cpu", non_blocking=True), inputs, **QUICK).is_accepted
+
+
+def test_parameters_that_no_longer_have_gradients():
+    net = torch.nn.Linear(16, 16)
+
+    def run(x):
+        net.requires_grad_(False)
+        return functional.linear(x, net.weight, net.bias)
+
+    found = cudalens.benchmark(net, run, randn(8, 16), **QUICK)
+    assert names(found) == ["changed reference"]
+    assert "gradient" in found.headline()
+
+
+def test_a_reference_that_draws_random_numbers():
+    with pytest.raises(BenchmarkError, match="a returns other values when it is called again with the same arguments"):
+        cudalens.benchmark(functional.dropout, lambda x: functional.dropout(x), randn(64, 64), **QUICK)

@@ -417,6 +417,47 @@ def _upload(target, source):
     copy(source, **OPTIONS)
 
 
+@pytest.mark.parametrize("write", ["view[1:] = step", "host.numpy()[:] = step"])
+def test_a_fix_that_removes_a_wait_beside_numpy_is_refused(gpu, write):
+    host, on_gpu = torch.ones(64, 64).pin_memory(), torch.ones(64, 64, device="cuda")
+    names = {"torch": torch, "host": host, "view": host.numpy()[:], "on_gpu": on_gpu}
+    code = REFILLED.replace("host.fill_(step)", write)
+    assert write in code
+    attempt = tried(code, "host_sync", names)
+    assert "pinned memory is shared with NumPy" in attempt.refusal, attempt
+    del names["view"]
+    if "view" not in write:
+        attempt = tried(code, "host_sync", names)
+        assert "pinned memory is shared with NumPy" in attempt.refusal, attempt
+
+
+def test_fixes_that_remove_no_wait_are_kept_beside_numpy(gpu):
+    host, net = torch.ones(8, 8).pin_memory(), torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(8)]).cuda()
+    opt = torch.optim.Adam(net.parameters(), foreach=False)
+    names = {"torch": torch, "host": host, "view": host.numpy(), "net": net, "opt": opt}
+    code = """
+losses = []
+for step in range(4):
+    view[:] = step
+    opt.zero_grad(set_to_none=False)
+    loss = net(host.to("cuda", non_blocking=True)).square().mean()
+    loss.backward()
+    opt.step()
+    losses.append(loss.item())
+"""
+    tries = Trying("cell", code, names).all([finding("host_sync"), finding("optimizer_loop"), finding("zero_grad")])
+    assert tries.together is not None
+    assert tries.together.helps
+    assert "set_to_none=True" in tries.together.fixed_text
+    assert "losses.append(loss.item())" in tries.together.fixed_text
+
+
+def test_a_fix_that_removes_a_wait_beside_an_array_of_its_own_memory_is_tried(gpu):
+    names = {"torch": torch, "array": torch.ones(8).numpy(), "on_gpu": torch.ones(64, 64, device="cuda")}
+    attempt = tried(LOOP.replace("x * step", "on_gpu * step + float(array[0])"), "host_sync", names)
+    assert attempt.helps, attempt
+
+
 def test_a_fix_of_a_cell_with_a_race_is_tried(gpu):
     host, on_gpu = torch.ones(64, 64).pin_memory(), torch.ones(64, 64, device="cuda")
     names = {"torch": torch, "host": host, "on_gpu": on_gpu}

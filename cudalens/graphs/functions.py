@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import torch
 
@@ -28,6 +28,10 @@ from cudalens.graphs.waits import ReadCounts
 
 Mode = Literal["inference", "forward", "backward"]
 Mutations = Literal["skip", "copy"]
+
+#: A variant may prepare something anew after so many changes of the tensors that require gradients: a training freezes
+#: layers a few times, and a program that freezes one before each call should not be warmed up for ever.
+MAX_MODES: Final = 8
 
 
 @dataclass(slots=True)
@@ -167,6 +171,7 @@ class Variant:
         is_warm: Whether it has run in the pool once.
         num_kept: Warmups that left a tensor somewhere.
         num_effects: Warm-ups whose Python code changed what it reads, or called what a replay does not call again.
+        num_modes: How often other tensors from outside required gradients than in the warm-up.
         executed: Functions that ran in the warm-up, by name: guards read their code, too.
         watched: Code of which several functions have the same values: a warm-up finds out which of them is called.
         before: Of a backward: the forward.
@@ -211,6 +216,7 @@ class Variant:
     is_warm: bool = False
     num_kept: int = 0
     num_effects: int = 0
+    num_modes: int = 0
     executed: list[tuple[str, Any]] = field(default_factory=list)
     watched: frozenset[CodeType] = frozenset()
     before: Variant | None = None
@@ -295,8 +301,14 @@ class Variant:
         self.reads, self.requires_grad, self.wrappers = [], [], []
 
     def forget_warm_up(self) -> None:
-        """Forget the warm-up: the next call is a warm-up again."""
+        """Forget the warm-up: the next call is a warm-up again, because other tensors require gradients now.
+
+        The program may prepare something in it once more: a step sets the gradients of a layer that was frozen to None.
+        """
         self.is_warm, self.mode = False, "inference"
+        self.num_modes += 1
+        if self.num_modes <= MAX_MODES:
+            self.num_effects = self.num_kept = 0
         self.program = Inference(self.function.call, self.spec, self.function.name)
 
 

@@ -181,8 +181,8 @@ class Trial:
         if self.clock.kind == "cpu" or found.rule not in _UNORDERED:
             return ""
         is_single = found.rule != "all"  # of several fixes, those that remove waits were refused one by one
-        if is_single and self._state.pinned_arrays:
-            return _UNSEEN.format(", ".join(self._state.pinned_arrays))
+        if is_single and (arrays := self._state.pinned_arrays()):
+            return _UNSEEN.format(", ".join(arrays))
         self._report(f"Checking for races: {found.title}.")
         races, exported = self._sanitized(fixed)
         if is_single and exported:

@@ -89,8 +89,8 @@ class State:
         self._storages: dict[int, tuple[torch.Tensor, torch.Tensor, int]] = {}
         #: Tensors that the program reaches, by the expression for them.
         self.tensors: dict[str, torch.Tensor] = {}
-        #: Arrays that share pinned memory, by the expression for them.
-        self.pinned_arrays: list[str] = []
+        #: NumPy arrays that the program reaches, with the expression for each.
+        self._arrays: list[tuple[str, Any]] = []
         self._seen: dict[int, Any] = {}
         self._holders: list[tuple[str, Any]] = []
         self._waiting: list[tuple[str, Any]] = [
@@ -104,6 +104,17 @@ class State:
     def num_bytes(self) -> int:
         """Bytes of the copies of tensors."""
         return sum(size for _, _, size in self._storages.values())
+
+    def pinned_arrays(self) -> list[str]:
+        """Return the NumPy arrays that share pinned memory, by the expression for them."""
+        flat_tensors = [flat for flat, _, _ in self._storages.values() if flat.device.type == "cpu"]
+        pinned = [range(flat.data_ptr(), flat.data_ptr() + flat.nbytes) for flat in flat_tensors if flat.is_pinned()]
+        found = []
+        for where, array in self._arrays:
+            address = array.__array_interface__["data"][0]
+            if _is_of_pinned_tensor(array) or any(address in memory for memory in pinned):
+                found.append(where)
+        return found
 
     def restore(self) -> None:
         """Restore all; work on devices must have ended."""
@@ -392,8 +403,7 @@ class State:
         numpy: Any = sys.modules["numpy"]
         if isinstance(value, numpy.ndarray):
             copy = value.copy()
-            if _is_pinned(value):
-                self.pinned_arrays.append(where)
+            self._arrays.append((where, value))
             if value.dtype.hasobject:
                 for item in value.reshape(-1).tolist():
                     self._follow(f"an element of {where}", item)
@@ -407,8 +417,8 @@ class State:
             self._undo.append(lambda: value.set_state(old))
 
 
-def _is_pinned(array: Any) -> bool:
-    """Return whether a NumPy array is memory of a pinned tensor."""
+def _is_of_pinned_tensor(array: Any) -> bool:
+    """Return whether a NumPy array was made of a pinned tensor, which the program need not reach itself."""
     numpy: Any = sys.modules["numpy"]
     base = array
     while isinstance(base, numpy.ndarray):

@@ -446,3 +446,30 @@ def attention_with_dropout_in_a_step(m: GraphManager) -> None:
         runs.append(list(_states(call, changed, 5)))
     assert all(torch.equal(*pair) for pairs in zip(*runs, strict=True) for pair in zip(*pairs, strict=True))
     assert counts(graphed) == (2, 1, 2, 0)
+
+
+@scenario
+def layers_are_frozen_and_unfrozen_during_the_training(m: GraphManager) -> None:
+    def make() -> Made:
+        module = nn.Sequential(small(), nn.Linear(3, 3).cuda())
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+        calls = iter(range(40))
+
+        def step(x: torch.Tensor) -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = module(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        def state() -> list[Any]:
+            number = next(calls)
+            if number in (5, 11):  # only the next call sets the gradients of the frozen layer to None
+                module[0].requires_grad_(number == 11)
+            return state_of(module, optimizer)
+
+        return step, state
+
+    step = compare_steps(m, make, num_calls=18)
+    assert counts(step)[3] == 0, reasons(m)
+    assert counts(step)[2] >= 8

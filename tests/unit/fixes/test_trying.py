@@ -9,6 +9,7 @@ import weakref
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -425,10 +426,12 @@ def test_a_fix_that_removes_a_wait_beside_numpy_is_refused(gpu, write):
     assert write in code
     attempt = tried(code, "host_sync", names)
     assert "pinned memory is shared with NumPy" in attempt.refusal, attempt
-    del names["view"]
-    if "view" not in write:
-        attempt = tried(code, "host_sync", names)
-        assert "pinned memory is shared with NumPy" in attempt.refusal, attempt
+    if "view" in write:
+        names["view"] = np.from_dlpack(host)
+    else:
+        del names["view"]
+    attempt = tried(code, "host_sync", names)
+    assert "pinned memory is shared with NumPy" in attempt.refusal, attempt
 
 
 def test_fixes_that_remove_no_wait_are_kept_beside_numpy(gpu):

@@ -309,12 +309,11 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
             if self._cycle_of is None:
                 _active = self
                 steps.init(ranges.REQUESTER)
-            self._interrupts.deliver()
+            return self._interrupts.deliver(self)
         except BaseException:
             self._stop_recording(session)
             self._interrupts.remove()
             raise
-        return self
 
     def _enter_cycles(self, cycles: Cycles) -> profile:
         global _active
@@ -323,11 +322,10 @@ class profile(TorchNames):  # noqa: N801 - reads as a verb, like torch's
             self._thread, self._state, _active = threading.get_ident(), "running", self
             steps.init(ranges.REQUESTER)
             cycles.begin()
-            self._interrupts.deliver()
+            return self._interrupts.deliver(self)
         except BaseException:
             self._exit_cycles(cycles, None, None, None)
             raise
-        return self
 
     def _exit_cycles(self, cycles: Cycles, *exc: Any) -> None:
         global _active

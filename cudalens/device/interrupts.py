@@ -7,9 +7,10 @@ import sys
 import threading
 from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar, overload
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_Result = TypeVar("_Result")
 
 #: The kinds of blocks that defer interrupts.
 Block: TypeAlias = Literal["profile", "sanitizer", "confirmation", "device", "watch", "job"]
@@ -89,16 +90,25 @@ class DeferredInterrupts:
                 return
             present = above._before
 
-    def deliver(self) -> None:
-        """Call the previous handler for a deferred interrupt, if there is one.
+    @overload
+    def deliver(self) -> None: ...
+
+    @overload
+    def deliver(self, result: _Result) -> _Result: ...
+
+    def deliver(self, result: Any = None) -> Any:
+        """Call the previous handler for a deferred interrupt, if there is one, and return `result`.
+
+        ``return interrupts.deliver(self)`` ends a critical section: no line of it comes after the delivery.
 
         It gets the frame that called the critical section, which is over: a block of the same kind around this one
         defers only if that frame is in a critical section of its own.
         """
         came, self._came = self._came, None
         if came is None:
-            return
+            return result
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code in self._critical:
             frame = frame.f_back
         self._before(came, frame)
+        return result

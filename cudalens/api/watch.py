@@ -160,11 +160,10 @@ class Watch:
                 self._loop.note(problem)
             self._loop.pause()
             self._finder.start()
-            self._interrupts.deliver()
+            return self._interrupts.deliver(self)
         except BaseException:
             self.stop()
             raise
-        return self
 
     @defers_interrupts("watch")
     def stop(self, error: BaseException | None = None) -> None:

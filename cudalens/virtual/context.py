@@ -121,12 +121,11 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         self._interrupts.install()
         try:
             self._enable()
-            self._interrupts.deliver()
+            return self._interrupts.deliver(self)
         except BaseException:
             self._disable()
             self._interrupts.remove()
             raise
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None

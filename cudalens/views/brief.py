@@ -30,6 +30,7 @@ from cudalens.analysis import Finding, units
 from cudalens.analysis.cached import attempt, once_per_trace
 from cudalens.analysis.facts import found_in, memory_at_end, memory_high, summarize
 from cudalens.analysis.findings import MOST
+from cudalens.analysis.findings.finding import sureness
 from cudalens.analysis.memory.holders import memory_holders
 from cudalens.analysis.memory.totals import is_memory_snapshot
 from cudalens.analysis.trust.check import TrustReport, trust
@@ -355,7 +356,6 @@ def _number_fact(what: str, value: float, unit: str, expr: str) -> Fact:
     return {"what": what, "value": round(value), **({"unit": unit} if unit else {}), "expr": expr}
 
 
-_SURENESS: Final = {"high": "measured", "medium": "likely", "low": "possible"}
 _WRITERS: Final[dict[str, Callable[[float], str]]] = {"ns": units.duration, "bytes": units.size}
 _LEGEND: Final = (
     "[...]: Python that gives the number, after `from cudalens.analysis import *`; rows: of trace.events. "
@@ -381,7 +381,8 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
             share = f" ({found['share_pct']} %)" if "share_pct" in found else ""
             gain = f"gain up to {units.duration(found['gain_ns'])}{share}"
         place = f", at {found['place']}" if "place" in found else ""
-        yield f"{number}. {found['title']}: {gain}, {_SURENESS[found['confidence']]}{place} [{found['expr']}]"
+        how_sure = sureness(found["confidence"], is_modelled="times" in run)
+        yield f"{number}. {found['title']}: {gain}, {how_sure}{place} [{found['expr']}]"
         if "what" in found:
             yield f"   {found['what'].removesuffix('.')}{_rows_text(found)}"
             yield f"   Try: {found['try']}"

@@ -147,3 +147,14 @@ def test_cells_without_a_device_are_measured_as_ever(notebook):
     notebook.run("%%cudaprofile -v trace\nimport torch\ntorch.ones(3)")
     assert notebook["trace"].info.source == "cpu"
     assert "simulated" not in notebook.text("display")
+
+
+def test_the_brief_calls_the_gain_of_modelled_times_modelled(on_device):
+    on_device.run(
+        f"%%cudaprofile -q --warmup 1 -v trace\nfor _ in range(20):{TRAIN.replace(chr(10), chr(10) + '    ')}"
+    )
+    trace = on_device["trace"]
+    assert any(found.confidence == "high" for found in cudalens.analysis.findings(trace))
+    gains = [line for line in str(trace.brief()).splitlines() if "gain up to" in line]
+    assert any(", modelled" in line for line in gains)
+    assert not any(", measured" in line for line in gains)

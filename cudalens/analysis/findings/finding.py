@@ -91,6 +91,12 @@ class Finding:
         return f"{self.title}{modelled}: {self.what}{where} Try: {self.advice}"
 
 
+def sureness(confidence: str, *, is_modelled: bool) -> str:
+    """Return how sure the gain of a finding is, in a word: ``measured``, ``modelled``, ``likely`` or ``possible``."""
+    recorded = "modelled" if is_modelled else "measured"
+    return {"high": recorded, "medium": "likely", "low": "possible"}[confidence]
+
+
 # `Replays`: what changes of a run gain, by replaying its dependencies with other durations.
 
 Edit = Callable[[Change], None]

@@ -8,6 +8,7 @@ from typing import Final
 from cudalens.analysis import Finding, units
 from cudalens.analysis.facts import found_in
 from cudalens.analysis.findings import MOST
+from cudalens.analysis.findings.finding import sureness
 from cudalens.frames import Trace
 from cudalens.views.sections.markup import bar
 from cudalens.views.sections.model import Cell, Column, Note, Part, Row, Section, Table, Text
@@ -16,7 +17,6 @@ from cudalens.views.sections.model import Cell, Column, Note, Part, Row, Section
 NUM_OPEN: Final = 3
 
 _MAX_ADVICE: Final = 120
-_SURENESS: Final = {"medium": "likely", "low": "possible"}
 _CODE: Final = re.compile(
     r"(%%?cuda\w+(?: --\w+(?: \w+)?)*|[\w.@]+\([^()]*\)|[A-Z_]{8,}=\S+\w|\btorch(?:\.\w+)+(?: = \w+)?)"
 )
@@ -86,8 +86,8 @@ def _row(found: Finding) -> Row:
         what += [" at ", Text(units.short_place(found.place), "place", full=found.place)]
     if found.rank is not None:
         what.append(f" on rank {found.rank}")
-    sureness = _SURENESS.get(found.confidence, "modelled" if found.is_modelled else "measured")
-    what += [Text(f" ({sureness})", "muted"), Text(found.what, "paragraph")]
+    how_sure = sureness(found.confidence, is_modelled=found.is_modelled)
+    what += [Text(f" ({how_sure})", "muted"), Text(found.what, "paragraph")]
     parts = _CODE.split(found.advice)
     advice = tuple(Text(part, "code") if number % 2 else part for number, part in enumerate(parts) if part)
     return Row((_cost(found), tuple(what), advice), found.rows[0] if found.rows else None)

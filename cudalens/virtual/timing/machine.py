@@ -208,7 +208,7 @@ class Machine:
     def __init__(self, spec: DeviceSpec, num_devices: int, signals: Signals, *, measures_host: bool = False) -> None:
         self.spec, self.signals = spec, signals
         self.now_ns, self.thread = 0, threading.get_ident()
-        self.host_time = HostTime(self._advance if measures_host else None, use=thread_use())
+        self.host_time = HostTime(self._advance if measures_host else None, use=thread_use_reader())
         self.recorder: Recorder | None = None
         self.op_log: OpLog | None = None
         self.captures: list[Capture] = []
@@ -368,7 +368,7 @@ SHORT_NS: Final = 50_000
 
 
 @cache
-def thread_use() -> Callable[[], tuple[int, int]] | None:
+def thread_use_reader() -> Callable[[], tuple[int, int]] | None:
     """Return a function for the CPU time of a thread so far, ns, and how often it gave up its core to wait.
 
     None where the system does not count the waits: without them, a sleep looks like the time of another program.
@@ -393,7 +393,7 @@ class HostTime:
     Args:
         advance: Called with each gap, ns; None only counts.
         now_ns: The real clock, ns.
-        use: A function as `thread_use` returns it; None counts real time alone.
+        use: A function as `thread_use_reader` returns it; None counts real time alone.
 
     Attributes:
         now_ns: The real clock, ns.

@@ -13,7 +13,7 @@ import torch
 import cudalens
 from cudalens.device import gpu_trace
 from cudalens.virtual import context, device
-from cudalens.virtual.timing.machine import SHORT_NS, HostTime, thread_use
+from cudalens.virtual.timing.machine import SHORT_NS, HostTime, thread_use_reader
 
 GAP = 3 * SHORT_NS
 
@@ -103,7 +103,7 @@ def test_time_of_other_programs_does_not_count_and_a_wait_does(clock, gaps, wait
 
 
 def test_a_sleep_is_seen_as_a_wait():
-    use = thread_use()
+    use = thread_use_reader()
     if use is None:
         pytest.skip("this system does not count the waits of a thread")
     _, before = use()
